@@ -21,6 +21,7 @@ struct Context {
 struct Stream {
   int device;
   unsigned flags;
+  int capture_status = 0;
 };
 
 std::array<Context, kDevices> contexts{Context{0}, Context{1}};
@@ -36,6 +37,7 @@ bool has_context(int device) { return contexts.at(static_cast<std::size_t>(devic
 int current_device() { return stack.empty() ? -1 : stack.back()->device; }
 int device_of(void* stream) { return static_cast<Stream*>(stream)->device; }
 bool is_non_blocking(void* stream) { return static_cast<Stream*>(stream)->flags == 1; }
+void set_capture_status(void* stream, int status) { static_cast<Stream*>(stream)->capture_status = status; }
 
 }  // namespace torch_distinput::fake_driver
 
@@ -78,6 +80,11 @@ int cuStreamCreate(void** stream, unsigned flags) {
   if (stack.empty()) return kInvalidContext;
   const std::lock_guard lock(streams_mutex);
   *stream = &streams.emplace_back(Stream{stack.back()->device, flags});
+  return 0;
+}
+
+int cuStreamIsCapturing(void* stream, int* status) {
+  *status = static_cast<Stream*>(stream)->capture_status;
   return 0;
 }
 

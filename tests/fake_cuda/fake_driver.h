@@ -17,5 +17,7 @@ int current_device();
 /// The device for which `stream` was made, and whether it is independent of the default stream.
 int device_of(void* stream);
 bool is_non_blocking(void* stream);
+/// Sets what the driver says of graph captures of `stream`: 0 none, 1 active, 2 failed.
+void set_capture_status(void* stream, int status);
 
 }  // namespace torch_distinput::fake_driver

@@ -50,7 +50,8 @@ def work(step: int) -> torch.Tensor:
 
 
 def test_batches_are_those_of_the_host():
-    for there, here in zip(on_gpu(images(8)), images(8), strict=True):
+    dataset = images(8)
+    for there, here in zip(on_gpu(dataset), dataset, strict=True):
         assert torch.equal(there["image"].cpu(), here["image"])
         assert torch.equal(there["label"].cpu(), here["label"])
 
@@ -63,7 +64,7 @@ def test_a_thousand_kept_batches_never_change():
 def test_all_kinds_of_leaves_arrive():
     ragged = torch.nested.nested_tensor([torch.arange(i) for i in range(1, 5)], layout=torch.jagged)
     sparse = torch.eye(4).to_sparse()
-    dataset = tdi.Dataset.from_tensor_slices({"r": ragged, "s": sparse, "t": ["a", "b", "c", "d"]}).batch(4)
+    dataset = tdi.Dataset.from_tensor_slices({"r": ragged, "s": sparse, "t": ["a", "b", "c", "d"]}).ragged_batch(4)
     batch = next(iter(on_gpu(dataset)))
     assert [row.tolist() for row in batch["r"].cpu().unbind()] == [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3]]
     assert torch.equal(batch["s"].cpu().to_dense(), torch.eye(4))

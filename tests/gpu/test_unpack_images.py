@@ -42,7 +42,7 @@ def unpack():
     library = ctypes.CDLL(str(found[0]))
     library.tdi_cuda_functions.restype = ctypes.POINTER(ctypes.c_void_p)
     prototype = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Work), ctypes.c_void_p)
-    return prototype(library.tdi_cuda_functions()[3])
+    return prototype(library.tdi_cuda_functions()[4])
 
 
 @pytest.mark.parametrize(

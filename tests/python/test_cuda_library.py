@@ -23,6 +23,7 @@ class Functions(ctypes.Structure):
         ("check_device", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32)),
         ("exchange_capture_mode", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int))),
         ("new_stream", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))),
+        ("capture_status", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))),
         ("unpack_images", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
         ("nccl_init", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int32), ctypes.c_int32)),
         ("nccl_all_reduce", ctypes.c_void_p),

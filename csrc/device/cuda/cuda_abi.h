@@ -62,6 +62,9 @@ struct CudaFunctions {
   /// Creates a stream (a cudaStream_t) of `device` that torch does not know and that is never destroyed. Sets
   /// up `device`.
   int (*new_stream)(std::int32_t device, void** stream);
+  /// `*status`: 0 where `stream` (a cudaStream_t) executes its work; 1 where it records a graph, 2 where that
+  /// recording has failed and was not ended yet.
+  int (*capture_status)(void* stream, int* status);
   /// Queues one kernel on `stream` (a cudaStream_t) of the current device.
   int (*unpack_images)(const UnpackImages* work, void* stream);
   /// Connects these devices of this process for the functions below, once; the first time takes seconds.

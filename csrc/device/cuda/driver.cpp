@@ -19,6 +19,7 @@ struct Driver {
   int (*context_push)(void* context);
   int (*context_pop)(void** context);
   int (*stream_create)(void** stream, unsigned flags);
+  int (*stream_is_capturing)(void* stream, int* status);
 };
 
 template <class Function>
@@ -36,7 +37,8 @@ std::optional<Driver> load() {
                         find(library, "cuDevicePrimaryCtxRetain", found.primary_context_retain) &&
                         find(library, "cuCtxPushCurrent_v2", found.context_push) &&
                         find(library, "cuCtxPopCurrent_v2", found.context_pop) &&
-                        find(library, "cuStreamCreate", found.stream_create);
+                        find(library, "cuStreamCreate", found.stream_create) &&
+                        find(library, "cuStreamIsCapturing", found.stream_is_capturing);
   return complete ? std::optional(found) : std::nullopt;
 }
 
@@ -63,6 +65,13 @@ int new_stream(std::int32_t device, void** stream) {
   const int error = cuda->stream_create(stream, kNonBlocking);
   cuda->context_pop(&context);
   return error;
+}
+
+int capture_status(void* stream, int* status) {
+  *status = 0;
+  // The default stream never records; to ask for it, the thread would need a context.
+  if (stream == nullptr) return 0;
+  return driver() == nullptr ? kNoDriver : driver()->stream_is_capturing(stream, status);
 }
 
 }  // namespace torch_distinput

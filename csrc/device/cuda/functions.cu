@@ -32,8 +32,8 @@ void range_push(const char* name) { nvtxRangePushA(name); }
 void range_pop() { nvtxRangePop(); }
 
 constexpr CudaFunctions kFunctions{
-    check_device, exchange_capture_mode, new_stream, unpack_images, nccl_init, nccl_all_reduce,
-    nccl_reduce,  nccl_gather,           error_text, range_push,    range_pop};
+    check_device,    exchange_capture_mode, new_stream,  capture_status, unpack_images, nccl_init,
+    nccl_all_reduce, nccl_reduce,           nccl_gather, error_text,     range_push,    range_pop};
 
 }  // namespace
 }  // namespace torch_distinput

@@ -117,7 +117,15 @@ class C10CopyEngine final : public CopyEngine {
 
   c10::Stream copy_stream() const override { return stream_; }
   c10::Stream current_stream() const override { return impl_.getStream(device_); }
-  bool capturing(const c10::Stream& stream) const override { return is_capturing(stream); }
+  bool capturing(const c10::Stream& stream) const override {
+    const CudaFunctions* const cuda = device_.is_cuda() ? cuda_library().functions : nullptr;
+    if (cuda == nullptr) return is_capturing(stream);
+    int status = 0;
+    const int error = cuda->capture_status(stream.native_handle(), &status);
+    TORCH_CHECK(error == 0, "torch_distinput: whether stream ", stream.id(), " of ", device_,
+                " records a graph is not known: ", cuda->error_text(error), ".");
+    return status != 0;
+  }
 
   // For these, backends switch to the stream's device and back, which would set up the thread's own device.
   // So the guard, which does not, switches first.
@@ -147,7 +155,7 @@ class C10CopyEngine final : public CopyEngine {
   }
 
  private:
-  /// Not every supported version of torch has `Stream::is_capturing`.
+  /// Not every supported version of torch has `Stream::is_capturing`: torch 2.11 has not.
   template <class Stream>
   static bool is_capturing(const Stream& stream) {
     if constexpr (requires { stream.is_capturing(); }) {

@@ -112,5 +112,18 @@ TEST(CudaLibrary, MakesStreamsOnTheGivenDeviceAndRestoresTheThreadsDevice) {
   EXPECT_EQ(cuda_library().functions->new_stream(7, &first), fake_driver::kInvalidDevice);
 }
 
+TEST(CudaLibrary, KnowsWhichStreamsRecordGraphs) {
+  int status = -1;
+  EXPECT_EQ(cuda_library().functions->capture_status(nullptr, &status), 0) << "needs no context";
+  EXPECT_EQ(status, 0) << "the default stream never records";
+  void* stream = nullptr;
+  ASSERT_EQ(cuda_library().functions->new_stream(1, &stream), 0);
+  for (const int wanted : {0, 1, 2}) {
+    fake_driver::set_capture_status(stream, wanted);
+    EXPECT_EQ(cuda_library().functions->capture_status(stream, &status), 0);
+    EXPECT_EQ(status, wanted);
+  }
+}
+
 }  // namespace
 }  // namespace torch_distinput
