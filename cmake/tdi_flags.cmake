@@ -32,6 +32,19 @@ if(TDI_SANITIZE)
   add_link_options(-fsanitize=${TDI_SANITIZE})
 endif()
 
+# torch's libraries bring libstdc++.so.6 into every process. A second copy of it inside of ours would share some of its
+# data and not others, so that the first stream crashes: compilers that link libstdc++ statically are given the shared
+# one before theirs.
+try_compile(TDI_LINKS "${CMAKE_CURRENT_BINARY_DIR}/libstdcxx" "${CMAKE_CURRENT_LIST_DIR}/libstdcxx.cpp"
+  COPY_FILE "${CMAKE_CURRENT_BINARY_DIR}/libstdcxx_check")
+if(TDI_LINKS)
+  file(STRINGS "${CMAKE_CURRENT_BINARY_DIR}/libstdcxx_check" shared_libstdcxx REGEX "libstdc\\+\\+\\.so\\.6")
+  if(NOT shared_libstdcxx)
+    message(STATUS "torch_distinput: the compiler links libstdc++ statically; libstdc++.so.6 is linked before it")
+    add_link_options("LINKER:--push-state,--no-as-needed,-l:libstdc++.so.6,--pop-state")
+  endif()
+endif()
+
 # Rooms include each other as "room/file.h" and the front door as "torch_distinput/file.h".
 function(tdi_add_include_folders target)
   target_include_directories(${target}

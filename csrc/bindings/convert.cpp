@@ -149,7 +149,8 @@ py::object elements_to_python(std::span<Element> elements, const py::object& wra
   c10::SmallVector<py::object, 8> leaves;
   for (std::size_t leaf = 0; leaf < first.leaves().size(); ++leaf)
     leaves.push_back(wrapped([leaf](Element& element) { return named_leaf_to_python(element, leaf); }));
-  const TreeSpec& tree_spec = TreeSpec::of(first.structure());
+  const StructurePtr structure = first.structure();
+  const TreeSpec& tree_spec = TreeSpec::of(structure);
   if (!tree_spec.holds_none()) return tree_spec.assemble(leaves);
   return tree_spec.assemble(leaves, wrapped([](const Element&) { return py::none(); }));
 }
