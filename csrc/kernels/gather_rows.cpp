@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/rows.h"
+#include "runtime/side_by_side.h"
 
 namespace torch_distinput {
 namespace {
@@ -16,6 +17,9 @@ constexpr std::size_t kInlineBytes = 128;
 /// The bytes to prefetch ahead. For larger rows the hardware's own prefetcher is enough.
 constexpr std::int64_t kPrefetchBytes = 4096;
 constexpr std::int64_t kMaxRowsAhead = 12;
+/// One thread copies a few GB a second, several many more. To wake another one takes as long as to copy some
+/// hundred KiB.
+constexpr std::int64_t kPieceBytes = std::int64_t{1} << 20;
 
 struct Gather {
   const char* source;
@@ -27,6 +31,17 @@ struct Gather {
 
   const char* from(std::int64_t i) const { return source + positions[i] * row_stride; }
   char* to(std::int64_t i) const { return sink.data + (slots == nullptr ? i : slots[i]) * sink.row_bytes; }
+  /// Rows [begin, end) of this one.
+  Gather piece(std::int64_t begin, std::int64_t end) const {
+    Gather result = *this;
+    result.positions += begin;
+    result.count = end - begin;
+    if (slots == nullptr)
+      result.sink.data += begin * sink.row_bytes;
+    else
+      result.slots += begin;
+    return result;
+  }
 };
 
 void prefetch(const char* row, std::int64_t bytes) {
@@ -88,6 +103,15 @@ bool is_one_piece(const Gather& gather) {
   return true;
 }
 
+void copy(const Gather& gather) {
+  if (is_one_piece(gather)) {
+    std::memcpy(gather.sink.data, gather.from(0),
+                static_cast<std::size_t>(gather.count * gather.sink.row_bytes));
+  } else {
+    copy_for(gather.sink.row_bytes)(gather);
+  }
+}
+
 }  // namespace
 
 void gather_rows(const char* source, std::int64_t row_stride, std::span<const std::int64_t> positions,
@@ -96,11 +120,8 @@ void gather_rows(const char* source, std::int64_t row_stride, std::span<const st
   if (count == 0 || sink.row_bytes == 0) return;
   const Gather gather{source, row_stride, positions.data(), count, slots.empty() ? nullptr : slots.data(),
                       sink};
-  if (is_one_piece(gather)) {
-    std::memcpy(sink.data, gather.from(0), static_cast<std::size_t>(count * sink.row_bytes));
-  } else {
-    copy_for(sink.row_bytes)(gather);
-  }
+  side_by_side(count, std::max<std::int64_t>(1, kPieceBytes / sink.row_bytes),
+               [&](std::int64_t begin, std::int64_t end) { copy(gather.piece(begin, end)); });
 }
 
 }  // namespace torch_distinput

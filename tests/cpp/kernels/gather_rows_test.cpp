@@ -1,5 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
+#include <future>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/rows.h"
+#include "runtime/arena.h"
 #include "runtime/permutation.h"
 #include "support/numbers.h"
 
@@ -93,6 +95,25 @@ TEST(GatherRowsWithoutStride, RepeatOneRow) {
   const std::vector<std::int64_t> positions{0, 1, 2};
   gather_rows(row.data(), 0, positions, {}, {gathered.data(), 4});
   EXPECT_EQ(gathered, "row!row!row!");
+}
+
+TEST(GatherRowsInAnArena, GivesTheSameBytesByAllThreads) {
+  constexpr std::int64_t kBytes = 5000;
+  const std::string source = source_rows(kBytes, 0);
+  const std::vector<std::int64_t> positions = random_positions(2000);  // 10 MB
+  std::vector<std::int64_t> backwards(positions.size());
+  std::iota(backwards.rbegin(), backwards.rend(), 0);
+  const auto arena = make_arena(3);
+  for (const auto& slots : {std::vector<std::int64_t>(), backwards}) {
+    const auto gather = [&] {
+      std::string gathered(positions.size() * kBytes, '#');
+      gather_rows(source.data(), kBytes, positions, slots, {gathered.data(), kBytes});
+      return gathered;
+    };
+    std::promise<std::string> gathered;
+    arena->submit([&] { gathered.set_value(gather()); });
+    EXPECT_EQ(gathered.get_future().get(), gather());
+  }
 }
 
 }  // namespace
