@@ -13,7 +13,6 @@
 namespace torch_distinput {
 namespace {
 
-constexpr int kMostHops = 5;
 constexpr std::uint64_t kMostSeconds = 3600;
 
 /// Reads a number from the front of `text` and cuts it off; nullopt where there is none.
@@ -68,12 +67,6 @@ bool is_passing(int status) {
          status == 504;
 }
 
-bool is_signed(const HttpRequest& request) {
-  return std::any_of(request.headers.begin(), request.headers.end(), [](const auto& header) {
-    return header.first == "Authorization" && !header.second.starts_with("Bearer ");
-  });
-}
-
 /// Removes the headers that may have secrets, or are the store's own.
 void keep_only_the_question(HttpRequest& request) {
   std::erase_if(request.headers,
@@ -81,6 +74,12 @@ void keep_only_the_question(HttpRequest& request) {
 }
 
 }  // namespace
+
+bool is_signed(const HttpRequest& request) {
+  return std::any_of(request.headers.begin(), request.headers.end(), [](const auto& header) {
+    return header.first == "Authorization" && !header.second.starts_with("Bearer ");
+  });
+}
 
 std::string origin_of(const std::string& url) {
   const Url parts = parse_url(url);

@@ -65,6 +65,12 @@ class Place {
 };
 using PlacePtr = std::shared_ptr<Place>;
 
+/// So many redirects in a row are followed.
+inline constexpr int kMostHops = 5;
+
+/// Whether the request has a signature, which fits no other URL.
+bool is_signed(const HttpRequest& request);
+
 /// "https://host:port" of a URL.
 std::string origin_of(const std::string& url);
 

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <utility>
 
+#include "remote/url.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -17,13 +19,27 @@ TextTransfer::TextTransfer(PlacePtr place, MakeRequest make)
 
 HttpRequest TextTransfer::request(SigningTime now) {
   body_.clear();
-  return make_(now);
+  HttpRequest request = make_(now);
+  if (!redirected_.empty()) request.url = redirected_;
+  is_redirectable_ = request.method == "GET" && !is_signed(request);
+  return request;
 }
 
 Transfer::Verdict TextTransfer::judge(const HttpHead& head) {
   head_ = head;
+  if (head.status < 400 && follow(head)) return Verdict::kRedirect;
   if (head.status >= 300) return Verdict::kRead;
   return head.status >= 200 ? Verdict::kTake : Verdict::kRepeat;
+}
+
+/// Follows a redirect within the server: a list of what was renamed. Another one does not get the question.
+bool TextTransfer::follow(const HttpHead& head) {
+  const std::string location = head.header("location");
+  if (head.status < 300 || location.empty() || !is_redirectable_) return false;
+  std::string next = resolve_url(head.url, location);
+  if (!next.starts_with(place_->origin() + "/") || ++hops_ > kMostHops) return false;
+  redirected_ = std::move(next);
+  return true;
 }
 
 bool TextTransfer::take(std::span<const char> bytes) {

@@ -34,8 +34,13 @@ class TextTransfer final : public Transfer {
   void finish(std::exception_ptr error) override { finished_.set(std::move(error)); }
 
  private:
+  bool follow(const HttpHead& head);
+
   PlacePtr place_;
   MakeRequest make_;
+  std::string redirected_;  ///< where the server has led to; "": nowhere
+  bool is_redirectable_ = false;
+  int hops_ = 0;
   HttpHead head_;
   std::string body_;
   Finished finished_;

@@ -1,8 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <atomic>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "remote/listing.h"
 #include "remote/over_http.h"
 #include "support/errors.h"
 
@@ -62,6 +65,44 @@ TEST_F(EngineRedirects, InCirclesAreRefused) {
   EXPECT_EQ(error->kind(), Kind::kRefused);
   EXPECT_EQ(server.requests(), 6);
   for (int turn = 0; turn < 3; ++turn) EXPECT_TRUE(error_of([&] { get_parts(engine, server, place, 50); }));
+}
+
+/// The names that the Hub at `server` lists for the repository "old".
+std::vector<std::string> listed(const HttpServer& server) {
+  const std::string host = server.url().substr(0, server.url().rfind('/'));
+  const std::string url = "hf://datasets/user/old/";
+  const auto place = std::make_shared<Place>(make_store(url, {{"endpoint_url", host}, {"anonymous", "true"}}),
+                                             url, 10 * kSecond);
+  std::vector<std::string> names;
+  for (const ListedObject& object : list_objects(place, url, time_limit())) names.push_back(object.url);
+  return names;
+}
+
+Reply list_of_one_file() {
+  return {.headers = {{"Content-Type", "application/json"}},
+          .body = R"([{"type": "file", "path": "a", "size": 3, "oid": "1"}])"};
+}
+
+// As where a repository of the Hub was renamed.
+TEST_F(EngineRedirects, OfListsAreFollowedWithinTheServer) {
+  HttpServer server("", [](const Asked& asked, Reply) {
+    if (asked.path.starts_with("/api/datasets/user/new/")) return list_of_one_file();
+    return status(307, {{"Location", "/api/datasets/user/new/tree/main?recursive=true"}});
+  });
+  EXPECT_EQ(listed(server), (std::vector<std::string>{"hf://datasets/user/old/a"}));
+  EXPECT_EQ(server.requests(), 2);
+}
+
+TEST_F(EngineRedirects, OfListsToOtherServersOrInCirclesAreRefused) {
+  HttpServer other("", [](const Asked&, Reply) { return list_of_one_file(); });
+  HttpServer server("", [&](const Asked&, Reply) { return status(307, {{"Location", other.url()}}); });
+  const auto error = error_of([&] { listed(server); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), Kind::kRefused);
+  EXPECT_EQ(other.requests(), 0);
+  HttpServer circle("", [](const Asked& asked, Reply) { return status(307, {{"Location", asked.path}}); });
+  EXPECT_TRUE(error_of([&] { listed(circle); }));
+  EXPECT_EQ(circle.requests(), 6);
 }
 
 }  // namespace
