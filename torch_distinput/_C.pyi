@@ -791,8 +791,8 @@ def make_index(path: bytes, kind: str, report: collections.abc.Callable) -> byte
 def count_indexed(path: bytes, kind: str, index: bytes) -> int | None:
     """The records of a stored index; None unless it is that of the file `path` as it is now."""
 
-def stored_url(url: str, kind: str) -> str:
-    """Where what is stored of this `kind` for the object at `url` lies beside it, for all."""
+def stored_url(url: str, kind: str) -> str | None:
+    """Where what is stored of this `kind` for the object at `url` lies beside it, for all; None where `url` has a query."""
 
 def may_store() -> bool:
     """Whether the environment lets `store_beside` write."""

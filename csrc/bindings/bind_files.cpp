@@ -213,7 +213,9 @@ void bind_files(py::module_& module) {
   module.def(
       "stored_url", [](const std::string& url, const std::string& kind) { return stored_url(url, kind); },
       py::arg("url"), py::arg("kind"),
-      "Where what is stored of this `kind` for the object at `url` lies beside it, for all.");
+      "Where what is stored of this `kind` for the object at `url` lies beside it, for all; None where `url` "
+      "has "
+      "a query.");
   module.def("may_store", may_store, "Whether the environment lets `store_beside` write.");
   module.def(
       "deal_files",

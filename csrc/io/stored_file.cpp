@@ -139,7 +139,8 @@ bool may_store() noexcept {
 }
 
 std::vector<std::string> stored_places(const std::string& path, const std::string& kind) {
-  const fs::path full = is_url(path) ? fs::path(path) : fs::absolute(path);
+  // A query may be a signature, which is another one in the next run.
+  const fs::path full = is_url(path) ? fs::path(without_query(path)) : fs::absolute(path);
   const std::string ending = "." + kind + std::string(kSuffix);
   std::vector<std::string> places;
   if (!is_url(path))
@@ -149,7 +150,8 @@ std::vector<std::string> stored_places(const std::string& path, const std::strin
   return places;
 }
 
-std::string stored_url(const std::string& url, const std::string& kind) {
+std::optional<std::string> stored_url(const std::string& url, const std::string& kind) {
+  if (without_query(url) != url) return std::nullopt;
   const std::size_t name = url.rfind('/') + 1;
   return url.substr(0, name) + "." + url.substr(name) + "." + kind + std::string(kSuffix);
 }
@@ -162,10 +164,11 @@ void load_stored(const std::string& path, const std::string& kind, std::uint64_t
     const auto bytes = read_whole(place, data, most);
     if (bytes && accept(*bytes)) return;
   }
-  if (!is_url(path)) return;
+  const auto beside = is_url(path) ? stored_url(path, kind) : std::nullopt;
+  if (!beside) return;
   auto bytes = take_from_manifest(path, kind);
   if (!bytes || bytes->size() > most || !accept(*bytes)) {
-    bytes = read_whole_object(stored_url(path, kind), most);
+    bytes = read_whole_object(*beside, most);
     if (!bytes || !accept(*bytes)) return;
   }
   store_beside(path, kind, *bytes);

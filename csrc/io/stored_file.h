@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,12 +14,13 @@ namespace torch_distinput {
 
 /// Returns the paths where something of this `kind` that is known of the file `path` may be stored, in order
 /// of preference: a hidden file next to it, then a file in the user's cache folder (`$XDG_CACHE_HOME`, else
-/// `~/.cache`) named after a hash of the absolute path; of an object only the second. The functions here are
-/// safe from any thread.
+/// `~/.cache`) named after a hash of the absolute path; of an object only the second, after its URL without a
+/// query. The functions here are safe from any thread.
 std::vector<std::string> stored_places(const std::string& path, const std::string& kind);
 
-/// The URL beside the object at `url` where it may be stored for all: with "." before its name and an ending.
-TDI_API std::string stored_url(const std::string& url, const std::string& kind);
+/// The URL beside the object at `url` where it may be stored for all: with "." before its name and an ending;
+/// nullopt where `url` has a query, which is of this object alone (a signature, say).
+TDI_API std::optional<std::string> stored_url(const std::string& url, const std::string& kind);
 
 /// Shows `accept` the bytes at each of these places, until it returns true. They may be anything. A file is
 /// passed over that cannot be read, has more than `most` bytes, belongs neither to the user nor to the owner

@@ -88,6 +88,12 @@ Url parse_url(std::string_view text) {
   return url;
 }
 
+std::string without_query(const std::string& url) {
+  const std::size_t separator = url.find(kSeparator);
+  if (separator == std::string::npos || !is_http(lower(url.substr(0, separator)))) return url;
+  return url.substr(0, url.find_first_of("?#", separator));
+}
+
 std::string shown_url(std::string_view url) {
   const std::size_t separator = url.find(kSeparator);
   if (separator == std::string_view::npos) return std::string(url);

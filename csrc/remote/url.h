@@ -27,6 +27,9 @@ Url parse_url(std::string_view text);
 /// The URL without its query and user information, which may hold secrets, for messages.
 TDI_API std::string shown_url(std::string_view url);
 
+/// The URL without its query.
+std::string without_query(const std::string& url);
+
 /// Encodes all bytes of `text` but letters, digits and "-._~", and "/" where `keep_slashes`, as RFC 3986 and
 /// AWS have it.
 std::string percent_encode(std::string_view text, bool keep_slashes);

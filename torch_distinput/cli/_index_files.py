@@ -91,9 +91,14 @@ class Indexer:
             _C.store_beside(os.fsencode(name), kind.stored, content)
             return ""
         folder = name[: name.rfind("/") + 1]
-        problem = self._refused.get(folder) or write_object(_C.stored_url(name, kind.stored), content)
+        place = _C.stored_url(name, kind.stored)
+        if place is None:
+            problem = f"{_C.shown_url(name)} has a query, which may be a signature of that object alone"
+        else:
+            problem = self._refused.get(folder) or write_object(place, content)
+            if problem:
+                self._refused[folder] = problem
         if problem:
-            self._refused[folder] = problem
             _C.store_beside(os.fsencode(name), kind.stored, content)
         return problem
 
@@ -109,8 +114,9 @@ def _stored(name: str, kind: Kind, size: int) -> tuple[bytes, int] | None:
         return records is not None
 
     most = 8 * size + 4096  # more than an offset for each byte
-    if _C.names_object(name):
-        accept(read_object(_C.stored_url(name, kind.stored), most) or b"")
+    place = _C.stored_url(name, kind.stored) if _C.names_object(name) else None
+    if place is not None:
+        accept(read_object(place, most) or b"")
     else:
         _C.load_stored(file, kind.stored, most, accept)
     return found[0] if found else None

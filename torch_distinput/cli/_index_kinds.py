@@ -75,7 +75,8 @@ def kind_of(format_: str, delimiter: str | None) -> Kind:
 
 def format_of(name: str) -> str | None:
     """The format that the ending of a name tells; None where it tells none of FORMATS."""
-    for ending in reversed(re.findall(r"\.([a-z0-9]+)(?=[.-]|$)", name.rsplit("/", 1)[-1].partition("?")[0].lower())):
+    file = _C.shown_url(name).rsplit("/", 1)[-1].lower()
+    for ending in reversed(re.findall(r"\.([a-z0-9]+)(?=[.-]|$)", file)):
         if ending in _COMPRESSED:
             return None
         for format_, endings in _ENDINGS.items():
@@ -86,7 +87,7 @@ def format_of(name: str) -> str | None:
 
 def why_not(name: str) -> str:
     """Why the ending of a name tells no format."""
-    ending = name.rsplit(".", 1)[-1].lower()
+    ending = _C.shown_url(name).rsplit(".", 1)[-1].lower()
     if ending in _NEED_NONE:
         return f"files that end with .{ending} need no index"
     if ending in _COMPRESSED:

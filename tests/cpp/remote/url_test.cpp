@@ -56,6 +56,13 @@ TEST(Url, IsShownWithoutWhatMayBeSecret) {
   }
 }
 
+TEST(Url, LosesItsQueryWhereItMayHaveOne) {
+  EXPECT_EQ(without_query("https://me@host/a?b=c/d#e"), "https://me@host/a");
+  EXPECT_EQ(without_query("https://host/a#e?f"), "https://host/a");
+  EXPECT_EQ(without_query("s3://bucket/what?/50%#1"), "s3://bucket/what?/50%#1");
+  EXPECT_EQ(without_query("/a/b?c"), "/a/b?c");
+}
+
 TEST(Url, IsResolvedAsRfc3986Has) {
   const std::string base = "https://host:1/a/b/c?q";
   EXPECT_EQ(resolve_url(base, "http://other/x?y"), "http://other/x?y");

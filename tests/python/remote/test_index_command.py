@@ -140,6 +140,18 @@ def test_a_store_that_cannot_be_written_to(http_store, capsys):
     assert bytes_sent(http_store, "one.tfrecord") == before
 
 
+def test_an_object_with_a_signature_has_its_index_in_the_cache_alone(http_store, capsys):
+    url = http_store.put("one.tfrecord", records()) + "?signature=a/b"
+    main(["index", url])
+    out = capsys.readouterr().out
+    assert "could not be stored beside the data" in out and "one.tfrecord has a query" in out and "a/b" not in out
+    before = bytes_sent(http_store, "one.tfrecord")
+    assert len(tdi.TFRecordDataset(url.replace("a/b", "c"))) == SIZE // 1000
+    assert bytes_sent(http_store, "one.tfrecord") == before
+    main(["index", url])
+    assert "0 indexes made, 1 were there" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
