@@ -3,8 +3,8 @@
 
     python benchmarks/python/remote.py --rivals PYTHON --json benchmarks/results/remote.json
 
-All servers are of this machine: nginx on loopback, for bulk; the relay of the tests before it, which adds latency and
-limits bandwidth, for the rest. PYTHON is an interpreter of an environment with the rivals, which this makes:
+All servers are of this machine: nginx on loopback, for bulk; a relay before it, which adds latency and limits
+bandwidth, for the rest. PYTHON is an interpreter of an environment with the rivals, which this makes:
 
     python benchmarks/peers/install.py build/peers-remote \\
         obstore s3torchconnector s3fs aiohttp mosaicml-streaming litdata
@@ -27,6 +27,7 @@ from pathlib import Path
 import machine
 import numpy as np
 import remote_limit
+import remote_relay
 import remote_rivals
 import remote_servers
 import torch
@@ -130,7 +131,7 @@ def latency(servers: remote_servers.Servers, rounds: int) -> dict:
     """Rows of 1 MiB in shuffled order over connections of limited bandwidth and 30 ms: as many bytes as the requests in
     flight can bring."""
     write_array(servers.data / "late.npy", (256, MIB))
-    with remote_servers.make_relay(servers.plain) as relay:
+    with remote_relay.Relay(servers.plain) as relay:
         relay.shape(latency=LATENCY / 2)
         ceiling = remote_limit.receive(f"{relay.url}/late.npy", remote_rivals.HEADER, MIB, 256, 32)
         relay.shape(latency=LATENCY / 2, bandwidth=CONNECTION)
@@ -167,7 +168,7 @@ def first_batch(servers: remote_servers.Servers, rounds: int) -> dict:
     version and that of the rows; an array has a head besides. The limit: as many bare receives one after the other."""
     name, size = f"{remote_rivals.BUCKET}/rows.npy", remote_rivals.ROW_BYTES
     batch = remote_rivals.BATCH
-    with remote_servers.make_relay(servers.plain) as relay:
+    with remote_relay.Relay(servers.plain) as relay:
         relay.shape(latency=LATENCY / 2, total_bandwidth=LINK)
 
         def limit() -> Sample:
@@ -233,33 +234,38 @@ def rows(servers: remote_servers.Servers, python: str, rounds: int) -> dict:
     result: dict = {"bytes": remote_rivals.ROWS * remote_rivals.ROW_BYTES}
     with ExitStack() as stack:
         errors = stack.enter_context(open(os.devnull, "w"))
-        relay = stack.enter_context(remote_servers.make_relay(servers.plain))
+        relay = stack.enter_context(remote_relay.Relay(servers.plain))
         relay.shape(latency=LATENCY / 2)
-        cost = remote_limit.receive(
-            f"{relay.url}/{remote_rivals.BUCKET}/rows.npy", remote_rivals.HEADER, remote_rivals.ROW_BYTES, 1900, 64
-        )
-        result["relay_ceiling_GB_per_s"] = round(1900 * remote_rivals.ROW_BYTES / cost.wall / 1e9, 3)
         systems = {name: Rival(python, name, folder, errors) for name in remote_rivals.SYSTEMS}
         for system in systems.values():
             stack.callback(system.close)
-        for name, url in (("loopback", servers.plain), ("30 ms", relay.url)):
+        for name, url, count in (("loopback", servers.plain, 32), ("30 ms", relay.url, 512)):
             for system in systems.values():
                 system(url)  # warms up, and checks the first time
             working = [name for name, system in systems.items() if system.why is None]
+            bare = [_bare_rows(url, count) for _ in range(rounds)]
             samples: dict[str, list[Sample]] = {each: [] for each in working}
             for number in range(rounds):
                 for each in working[:: 1 if number % 2 == 0 else -1]:
                     if (sample := systems[each](url)) is not None:
                         samples[each].append(sample)
             samples = {each: found for each, found in samples.items() if len(found) == rounds}
-            result[name] = _beside_rivals(samples)
+            result[name] = {"limit_connections": count, **_beside_rivals(samples, bare)}
     result["no_figure"] = {name: system.why for name, system in systems.items() if system.why is not None}
     return result
 
 
-def _beside_rivals(samples: dict[str, list[Sample]]) -> dict:
-    series = medians(samples)
-    rivals = [name for name in series if not name.startswith("torch_distinput")]
+def _bare_rows(url: str, connections: int) -> Sample:
+    """Bare receives of the same ranges, in order."""
+    number, size = remote_rivals.ROWS, remote_rivals.ROW_BYTES
+    path = f"{url}/{remote_rivals.BUCKET}/rows.npy"
+    cost = remote_limit.receive(path, remote_rivals.HEADER, size, number, connections)
+    return {"GB_per_s": number * size / cost.wall / 1e9, "cpu_s_per_GB": cost.cpu / (number * size) * 1e9}
+
+
+def _beside_rivals(samples: dict[str, list[Sample]], bare: list[Sample]) -> dict:
+    series = medians({"limit": bare, **samples})
+    rivals = [name for name in samples if not name.startswith("torch_distinput")]
     times = {name: ratio(samples, "GB_per_s", "torch_distinput", name) for name in rivals}
     best = min(times, key=times.get)
     return {"series": series, "times_as_fast_as": times, "best_rival": best, "times_best_rival": times[best]}
@@ -270,7 +276,7 @@ def errors(servers: remote_servers.Servers, rounds: int) -> dict:
     with ExitStack() as stack:
         sides: Sides = {}
         for name, url in (("no errors", servers.plain), ("1 % errors", servers.failing)):
-            relay = stack.enter_context(remote_servers.make_relay(url))
+            relay = stack.enter_context(remote_relay.Relay(url))
             relay.shape(latency=LATENCY / 2, total_bandwidth=LINK)
             sides[name] = functools.partial(_shuffled_epoch, relay.url)
         samples = in_turn(sides, rounds)
@@ -286,7 +292,7 @@ def slow_requests(servers: remote_servers.Servers, rounds: int) -> dict:
     with ExitStack() as stack:
         relays = {}
         for name, url in (("none slow", servers.plain), ("2 % slow", servers.late)):
-            relays[name] = stack.enter_context(remote_servers.make_relay(url))
+            relays[name] = stack.enter_context(remote_relay.Relay(url))
             relays[name].shape(latency=LATENCY / 2, total_bandwidth=LINK)
         steps: dict[str, list[float]] = {name: [] for name in relays}
         for number in range(rounds + 1):

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-SUPPORT = Path(__file__).resolve().parents[2] / "tests" / "python" / "support"
 # The beginning of a configuration; `{late}` is the port of the helper.
 _NGINX = """
 daemon off; {user} worker_processes 1; pid {folder}/pid; error_log {folder}/errors;
@@ -132,12 +131,3 @@ def _started(
         process.terminate()
         process.wait(10)
         process.stdout.close()
-
-
-def make_relay(url: str):
-    """The relay of the tests, in a process of its own."""
-    if str(SUPPORT) not in sys.path:
-        sys.path.append(str(SUPPORT))
-    from relay import Relay
-
-    return Relay(url, life=600)

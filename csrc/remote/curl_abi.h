@@ -50,11 +50,22 @@ inline constexpr int kWriteFunction = 20011;
 inline constexpr int kHeaderFunction = 20079;
 // CURLMoption
 inline constexpr int kMaxConnects = 6;
+inline constexpr int kTimerData = 10005;
+inline constexpr int kSocketData = 10002;
+inline constexpr int kSocketFunction = 20001;
+inline constexpr int kTimerFunction = 20004;
 // values
 inline constexpr long kHttp11 = 2;         // NOLINT(google-runtime-int): as libcurl takes it
 inline constexpr long kHttpAndHttps = 3;   // NOLINT(google-runtime-int)
 inline constexpr long kGlobalDefault = 3;  // NOLINT(google-runtime-int)
 inline constexpr int kErrorBytes = 256;
+// CURL_POLL_*: what of a socket is awaited; and CURL_CSELECT_*: what has happened to it
+inline constexpr int kPollIn = 1;
+inline constexpr int kPollOut = 2;
+inline constexpr int kPollRemove = 4;
+inline constexpr int kSelectIn = 1;
+inline constexpr int kSelectOut = 2;
+inline constexpr int kSocketTimeout = -1;  ///< instead of a socket: the timer has run out
 // CURLcode
 inline constexpr int kOk = 0;
 inline constexpr int kUnsupportedProtocol = 1;
@@ -69,7 +80,6 @@ struct Functions {
   const char* (*version)();
   Easy* (*easy_init)();
   void (*easy_cleanup)(Easy*);
-  void (*easy_reset)(Easy*);
   int (*easy_setopt)(Easy*, int option, ...);
   int (*easy_getinfo)(Easy*, int info, ...);
   const char* (*easy_strerror)(int code);
@@ -80,9 +90,7 @@ struct Functions {
   int (*multi_setopt)(Multi*, int option, ...);
   int (*multi_add_handle)(Multi*, Easy*);
   int (*multi_remove_handle)(Multi*, Easy*);
-  int (*multi_perform)(Multi*, int* running);
-  int (*multi_poll)(Multi*, void* extra, unsigned int count, int timeout_ms, int* ready);
-  int (*multi_wakeup)(Multi*);
+  int (*multi_socket_action)(Multi*, int socket, int events, int* running);
   Message* (*multi_info_read)(Multi*, int* left);
 };
 inline constexpr int kInfoPrivate = 0x100000 + 21;

@@ -8,8 +8,8 @@
 
 namespace torch_distinput {
 
-/// libcurl, loaded by the first call: the library that `TDI_LIBCURL` names, else the system's
-/// `libcurl.so.4`, else the one in pycurl's wheel beside torch's package. Safe from any thread. Throws
+/// libcurl, loaded by the first call: the library that `TDI_LIBCURL` names, else the one in pycurl's wheel
+/// beside torch's package, else the system's `libcurl.so.4`. Safe from any thread. Throws
 /// std::runtime_error that says what to install where there is none, or where it is too old.
 const curl::Functions& curl_library();
 

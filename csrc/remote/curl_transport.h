@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include "remote/curl_library.h"
 #include "remote/fetch_schedule.h"
 #include "remote/http.h"
+#include "remote/socket_watch.h"
 
 namespace torch_distinput {
 
@@ -52,16 +54,22 @@ class CurlTransport {
   /// something, `wake` is called, or `milliseconds` have passed.
   void run(int milliseconds, TransportListener& listener);
   /// Ends the wait of `run`. Any thread.
-  void wake() noexcept;
+  void wake() noexcept { sockets_.wake(); }
 
  private:
   struct Request;
+  static constexpr Nanos kNoTimer = std::numeric_limits<Nanos>::max();
 
+  static int set_timer(curl::Multi*, long milliseconds, void* context);  // NOLINT(google-runtime-int)
+  static int watch_socket(curl::Easy*, int socket, int awaited, void* context, void*);
+  int wait_for_timer(int milliseconds) const;
   curl::Easy* idle_handle();
   void put_back(std::unique_ptr<Request> request);
   void tell_ends(TransportListener& listener);
 
   const curl::Functions& curl_;
+  SocketWatch sockets_;
+  Nanos timer_ = kNoTimer;  ///< when libcurl wants to be called, whatever happens to sockets
   curl::Multi* multi_;
   std::string ca_file_;
   TransportListener* listener_ = nullptr;  ///< of the present or last `run`

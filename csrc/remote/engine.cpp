@@ -81,6 +81,9 @@ struct Engine::State final : public TransportListener {
     Transfer::Verdict verdict = Transfer::Verdict::kRepeat;
     bool answered = false;
     bool overfull = false;
+    // Since the schedule was told last.
+    std::size_t taken = 0;   ///< bytes
+    std::size_t wasted = 0;  ///< bytes
   };
   struct Command {
     enum class Kind { kBegin, kUrge, kDrop } kind;
@@ -90,6 +93,7 @@ struct Engine::State final : public TransportListener {
 
   // Any thread.
   void send(Command command) {
+    bool is_first = false;
     {
       std::unique_lock lock(mutex);
       if (closed) {
@@ -97,16 +101,17 @@ struct Engine::State final : public TransportListener {
         if (command.transfer) command.transfer->finish(ended());
         return;
       }
+      is_first = commands.empty();
       commands.push_back(std::move(command));
     }
-    transport.wake();
+    if (is_first) transport.wake();
   }
 
   // The engine's thread.
   void run();
   void close();
   void obey();
-  void act();
+  void report(AttemptId id, Attempt& attempt);
   void start(const FetchSchedule::Step::Start& start);
   void refuse(AttemptId id, Attempt& attempt);
   void give_up(AttemptId id, FetchId fetch, const std::string& problem);
@@ -131,6 +136,7 @@ struct Engine::State final : public TransportListener {
 
   std::unordered_map<FetchId, Fetch> fetches;
   std::unordered_map<AttemptId, Attempt> attempts;
+  std::vector<AttemptId> heard;  ///< attempts that brought bytes of which the schedule was not told
 };
 
 void Engine::State::run() {
@@ -142,8 +148,12 @@ void Engine::State::run() {
     FetchSchedule::Step step;
     {
       const std::lock_guard lock(mutex);
+      for (const AttemptId id : heard) {
+        if (const auto found = attempts.find(id); found != attempts.end()) report(id, found->second);
+      }
       step = schedule.step(now());
     }
+    heard.clear();
     wake = step.wake;
     for (const AttemptId id : step.cancels) {
       transport.cancel(id);
@@ -154,7 +164,6 @@ void Engine::State::run() {
         finish(id, found->second.give_up(found->second.problem));
     }
     for (const auto& begun : step.starts) start(begun);
-    if (!step.starts.empty()) wake = now();  // libcurl begins them in its next turn
   }
   close();
 }
@@ -235,18 +244,23 @@ bool Engine::State::on_body(AttemptId id, std::span<const char> bytes) {
   Attempt& attempt = found->second;
   const auto fetch = fetches.find(attempt.fetch);
   if (fetch == fetches.end()) return false;
-  const bool takes = attempt.verdict == Transfer::Verdict::kTake;
-  {
-    const std::lock_guard lock(mutex);
-    schedule.progress(id, takes ? bytes.size() : 0, now());
-    (takes ? counts.body_bytes : counts.wasted_bytes) += static_cast<std::int64_t>(bytes.size());
-  }
-  if (takes) {
+  if (attempt.taken + attempt.wasted == 0) heard.push_back(id);
+  if (attempt.verdict == Transfer::Verdict::kTake) {
+    attempt.taken += bytes.size();
     attempt.overfull = !fetch->second.transfer->take(bytes);
     return !attempt.overfull;
   }
+  attempt.wasted += bytes.size();
   attempt.error.append(bytes.data(), std::min(bytes.size(), kMostErrorBytes - attempt.error.size()));
   return attempt.error.size() < kMostErrorBytes;
+}
+
+/// Tells the schedule what an attempt brought, once for the many pieces that it comes in. With `mutex` held.
+void Engine::State::report(AttemptId id, Attempt& attempt) {
+  if (attempt.taken + attempt.wasted == 0) return;
+  counts.body_bytes += static_cast<std::int64_t>(attempt.taken);
+  counts.wasted_bytes += static_cast<std::int64_t>(std::exchange(attempt.wasted, 0));
+  schedule.progress(id, std::exchange(attempt.taken, 0), now());
 }
 
 void Engine::State::on_end(AttemptId id, const std::string& problem, AttemptEnd attempt_end) {
@@ -254,6 +268,10 @@ void Engine::State::on_end(AttemptId id, const std::string& problem, AttemptEnd 
   if (found == attempts.end()) return;
   Attempt attempt = std::move(found->second);
   attempts.erase(found);
+  {
+    const std::lock_guard lock(mutex);
+    report(id, attempt);
+  }
   if (attempt_end == AttemptEnd::kFinal) return give_up(id, attempt.fetch, problem);
   if (attempt_end == AttemptEnd::kLie) return lie(id, attempt.fetch, problem);
   conclude(id, attempt, problem);

@@ -13,10 +13,14 @@ namespace torch_distinput {
 /// Tells threads that a transfer is over, and how. Safe from any thread.
 class Finished {
  public:
+  /// REQUIRES: lives until this returns, also where a thread that waited drops it.
   void set(std::exception_ptr error) {
-    const std::lock_guard lock(mutex_);
-    done_ = true;
-    error_ = std::move(error);
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+      error_ = std::move(error);
+    }
+    // Who wakes up finds the lock free.
     changed_.notify_all();
   }
   bool is_over() const {

@@ -15,6 +15,7 @@ struct HttpRequest {
   std::string url = {};  ///< http or https, encoded
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body = {};
+  std::uint64_t expected = 0;  ///< bytes that the answer may have; 0: few, or unknown
 };
 
 /// Status and headers of a response.

@@ -42,7 +42,10 @@ std::span<const char> RangeTransfer::wait(const Poll& poll) {
 }
 
 HttpRequest RangeTransfer::request(SigningTime now) {
-  return place_->get({range_.offset + received_, range_.size - received_}, version_.tag, now);
+  const ByteRange missing{range_.offset + received_, range_.size - received_};
+  HttpRequest request = place_->get(missing, version_.tag, now);
+  request.expected = missing.size;
+  return request;
 }
 
 Transfer::Verdict RangeTransfer::judge(const HttpHead& head) {
