@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/stage.h"
+#include "remote/ahead_claim.h"
 #include "remote/announced_requests.h"
 #include "remote/read_counts.h"
 #include "remote/text_transfer.h"
@@ -104,7 +105,7 @@ void RemoteObject::want(Window& window, const ByteRange& range) {
   auto next = window.pieces.upper_bound(range.offset);
   if (next != window.pieces.begin()) --next;
   for (; next != window.pieces.end() && next->first < range.end(); ++next)
-    next->second->unread.add(shared(next->second->transfer->range(), range));
+    next->second->unread[AheadClaim::current()].add(shared(next->second->transfer->range(), range));
 }
 
 void RemoteObject::forget(FetchId fetch) {
@@ -113,14 +114,34 @@ void RemoteObject::forget(FetchId fetch) {
   const auto found = std::find_if(window.pieces.begin(), window.pieces.end(),
                                   [&](const auto& piece) { return piece.second->fetch == fetch; });
   if (found == window.pieces.end() || found->second->readers > 0) return;
-  Engine::of_process().drop(fetch);
-  count_unread(*found->second);
+  drop(*found->second);
   window.pieces.erase(found);
 }
 
-/// A piece goes: what came of it and nobody has read is wasted.
-void RemoteObject::count_unread(const Piece& piece) noexcept {
-  if (!piece.transfer->is_over() || piece.transfer->has_failed()) return;
+void RemoteObject::release(ClaimId claim) {
+  std::vector<FetchId> gone;
+  Window& window = window_.get();
+  {
+    const std::lock_guard lock(window.mutex);
+    for (auto next = window.pieces.begin(); next != window.pieces.end();) {
+      const auto found = next++;
+      Piece& piece = *found->second;
+      if (piece.unread.erase(claim) == 0 || !piece.unread.empty() || piece.readers > 0) continue;
+      gone.push_back(piece.fetch);
+      drop(piece);
+      window.pieces.erase(found);
+    }
+  }
+  for (const FetchId fetch : gone) AheadLedger::of_process().remove(fetch);
+}
+
+/// A piece that nobody wants goes. What came of it and nobody has read is wasted.
+void RemoteObject::drop(const Piece& piece) noexcept {
+  if (!piece.transfer->is_over()) {
+    if (piece.readers == 0) Engine::of_process().drop(piece.fetch);
+    return;
+  }
+  if (piece.transfer->has_failed()) return;
   const std::uint64_t size = piece.transfer->range().size;
   ReadCounts::of_process().unread.add(static_cast<std::int64_t>(size - std::min(size, piece.read)));
 }
@@ -198,13 +219,14 @@ void RemoteObject::leave(const std::vector<PiecePtr>& pieces, const ByteRange& r
     for (const PiecePtr& piece : pieces) {
       --piece->readers;
       if (was_read) {
-        piece->unread.remove(range);
+        for (auto& [claim, bytes] : piece->unread) bytes.remove(range);
+        std::erase_if(piece->unread, [](const auto& wanted) { return wanted.second.empty(); });
         piece->read += shared(piece->transfer->range(), range).size;
       }
       if (!piece->unread.empty() && !piece->transfer->has_failed()) continue;
       const auto found = window.pieces.find(piece->transfer->range().offset);
       if (found == window.pieces.end() || found->second != piece) continue;
-      count_unread(*piece);
+      drop(*piece);
       window.pieces.erase(found);
       gone.push_back(piece->fetch);
     }

@@ -36,21 +36,22 @@ class RemoteObject final : public OpenObject,
 
   const std::string& url() const noexcept override { return place_->url(); }
   const ObjectVersion& version() const noexcept override { return version_; }
-  /// Ranges near to each other become one request, long ones several. What is never read makes room for
-  /// others in the end.
+  /// Ranges near to each other become one request, long ones several. They are asked for by this thread's
+  /// AheadClaim. What is never read makes room for others in the end.
   void will_read(std::span<const ByteRange> ranges) override;
   /// Bytes that come after `poll` has thrown are kept.
   std::size_t read(std::span<char> into, std::uint64_t offset, const Poll& poll) override;
   void forget(FetchId fetch) override;
+  void release(ClaimId claim) override;
 
  private:
   /// Bytes that were asked for.
   struct Piece {
     std::shared_ptr<RangeTransfer> transfer;
     FetchId fetch;
-    ByteSet unread;          ///< bytes that somebody wanted and nobody has read yet
-    int readers = 0;         ///< that wait for it or copy
-    std::uint64_t read = 0;  ///< bytes that were copied
+    std::map<ClaimId, ByteSet> unread;  ///< bytes that somebody asked for and nobody has read yet
+    int readers = 0;                    ///< that wait for it or copy
+    std::uint64_t read = 0;             ///< bytes that were copied
   };
   using PiecePtr = std::shared_ptr<Piece>;
   /// The pieces of one process by their offsets. They do not overlap.
@@ -61,7 +62,7 @@ class RemoteObject final : public OpenObject,
 
   std::vector<ByteRange> missing(const Window& window, const ByteRange& range) const;
   void ask(Window& window, const ByteRange& range, std::vector<AheadLedger::Entry>& excess);
-  static void count_unread(const Piece& piece) noexcept;
+  static void drop(const Piece& piece) noexcept;
   static void want(Window& window, const ByteRange& range);
   static void drop_failed(Window& window, const ByteRange& range, std::vector<FetchId>& gone);
   std::vector<PiecePtr> pieces_for(const ByteRange& range);

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "remote/ahead_claim.h"
 #include "remote/announced_requests.h"
 #include "remote/listing.h"
 #include "remote/over_http.h"
@@ -172,6 +173,84 @@ TEST_F(RemoteObjects, CountWhatNobodyReads) {
   for (const ByteRange& row : rows) read(*object, row);
   EXPECT_EQ(ReadCounts::of_process().asked.value() - asked, 110'000);
   EXPECT_EQ(ReadCounts::of_process().unread.value() - unread, 10'000);
+}
+
+TEST_F(RemoteObjects, DropWhatOnlyAReaderThatEndsHasAskedFor) {
+  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+  std::promise<void> ended;
+  const std::shared_future<void> ends = ended.get_future();
+  // Sends the first bytes at once, and the others when a reader has ended.
+  HttpServer server(random_object(16 * kMiB), [ends](const Asked& asked, Reply right) {
+    if (asked.range.offset > 0) ends.wait_for(std::chrono::seconds(20));
+    return right;
+  });
+  const auto object = open(server);
+  const auto ask = [&](AheadClaim& claim, const ByteRange& range) {
+    const AheadClaim::Scope asks(claim);
+    object->will_read({&range, 1});
+  };
+  const auto asked_by_read = [&](const ByteRange& range) {
+    const std::int64_t before = ReadCounts::of_process().asked.value();
+    EXPECT_EQ(read(*object, range), server.object().substr(range.offset, range.size));
+    return ReadCounts::of_process().asked.value() - before;
+  };
+  auto one = std::make_unique<AheadClaim>();
+  AheadClaim other;
+  ask(*one, {0, 16 * kMiB});
+  ask(other, {15 * kMiB, 1'000});
+  EXPECT_EQ(asked_by_read({0, 1'000}), 0);
+  one.reset();
+  ended.set_value();
+  EXPECT_EQ(asked_by_read({15 * kMiB, 1'000}), 0) << "it is kept for the other reader";
+  EXPECT_GT(asked_by_read({1'000, 1'000}), 0) << "it had come";
+  EXPECT_GT(asked_by_read({7 * kMiB, 1'000}), 0);
+}
+
+TEST_F(RemoteObjects, AreNotKeptForAReaderThatEnds) {
+  HttpServer server(random_object(1'000'000));
+  auto object = open(server);
+  {
+    AheadClaim claim;
+    const AheadClaim::Scope asks(claim);
+    const std::vector<ByteRange> ahead{{0, 1'000'000}};
+    object->will_read(ahead);
+  }
+  const std::weak_ptr<RemoteObject> known = object;
+  object.reset();
+  EXPECT_TRUE(known.expired());
+}
+
+TEST_F(RemoteObjects, EndNoReadWithTheReaderThatAskedInAdvance) {
+  std::promise<void> asked_for;
+  std::promise<void> ended;
+  const std::shared_future<void> ends = ended.get_future();
+  HttpServer server(random_object(1'000'000), [&asked_for, ends](const Asked& asked, Reply right) {
+    if (asked.number == 2) asked_for.set_value();
+    if (asked.number >= 2) ends.wait_for(std::chrono::seconds(20));
+    return right;
+  });
+  const auto object = open(server);
+  auto claim = std::make_unique<AheadClaim>();
+  {
+    const AheadClaim::Scope asks(*claim);
+    const std::vector<ByteRange> ahead{{0, 1'000'000}};
+    object->will_read(ahead);
+  }
+  asked_for.get_future().wait();
+  std::promise<void> reading;
+  auto reads = std::async(std::launch::async, [&] {
+    std::string bytes(1'000, '\0');
+    object->read(bytes, 500, [&, is_first = true, limit = time_limit()]() mutable {
+      if (std::exchange(is_first, false)) reading.set_value();
+      limit();
+    });
+    return bytes;
+  });
+  reading.get_future().wait();
+  claim.reset();
+  ended.set_value();
+  EXPECT_EQ(reads.get(), server.object().substr(500, 1'000));
+  EXPECT_EQ(server.requests(), 2);
 }
 
 TEST_F(RemoteObjects, AreListedThoughAnAnswerIsCutOff) {
