@@ -10,7 +10,6 @@
 #include "remote/ahead_claim.h"
 #include "remote/announced_requests.h"
 #include "remote/read_counts.h"
-#include "remote/text_transfer.h"
 
 namespace torch_distinput {
 namespace {
@@ -35,8 +34,26 @@ SigningTime signing_time() { return std::chrono::system_clock::now(); }
 
 }  // namespace
 
-RemoteObject::RemoteObject(PlacePtr place, ObjectVersion version)
-    : place_(std::move(place)), version_(std::move(version)) {}
+RemoteObject::RemoteObject(PlacePtr place, ObjectVersion version, std::string_view head)
+    : place_(std::move(place)), version_(std::move(version)) {
+  if (head.empty()) return;
+  // Whoever reads it first finds it. The ledger does not know of it: it would keep this object.
+  const ByteRange range{0, head.size()};
+  auto piece = std::make_shared<Piece>();
+  piece->transfer =
+      std::make_shared<RangeTransfer>(place_, version_, range, host_pool()->acquire(head.size()));
+  piece->transfer->take(head);
+  piece->transfer->finish(nullptr);
+  piece->unread[0].add(range);
+  ReadCounts::of_process().asked.add(static_cast<std::int64_t>(range.size));
+  window_.get().pieces.emplace(0, std::move(piece));
+}
+
+RemoteObject::~RemoteObject() {
+  const Window* const window = window_.known();
+  if (window == nullptr) return;
+  for (const auto& [offset, piece] : window->pieces) drop(*piece);
+}
 
 void RemoteObject::will_read(std::span<const ByteRange> all) {
   // The size of an object is the word of its server.
@@ -76,7 +93,7 @@ std::size_t RemoteObject::read(std::span<char> into, std::uint64_t offset, const
 /// `error` with the version that there is now, which the store is asked for.
 ObjectError RemoteObject::naming_versions(const ObjectError& error, const Poll& poll) const {
   try {
-    return {error.kind(), replaced_text(version_, version_of(place_, poll)), error.details()};
+    return {error.kind(), replaced_text(version_, look_at(place_, poll).version), error.details()};
   } catch (const ObjectError&) {
     return error;
   }
@@ -248,7 +265,7 @@ RangeRules RemoteObject::rules() const {
   return rules;
 }
 
-ObjectVersion version_of(const PlacePtr& place, const Poll& poll) {
+ObjectLook look_at(const PlacePtr& place, const Poll& poll) {
   place->store().prepare(signing_time());
   return with_fresh_credentials(place->store(), [&] {
     const auto transfer = std::make_shared<VersionTransfer>(place);

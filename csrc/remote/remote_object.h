@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/of_process.h"
@@ -19,6 +20,7 @@
 #include "remote/place.h"
 #include "remote/range_plan.h"
 #include "remote/range_transfer.h"
+#include "remote/text_transfer.h"
 
 namespace torch_distinput {
 
@@ -31,8 +33,9 @@ class RemoteObject final : public OpenObject,
                            public AheadBytes,
                            public std::enable_shared_from_this<RemoteObject> {
  public:
-  /// REQUIRES: `version` is one that the object had.
-  RemoteObject(PlacePtr place, ObjectVersion version);
+  /// REQUIRES: `version` is one that the object had, and `head` are the first bytes of that, if any.
+  RemoteObject(PlacePtr place, ObjectVersion version, std::string_view head = {});
+  ~RemoteObject() override;
 
   const std::string& url() const noexcept override { return place_->url(); }
   const ObjectVersion& version() const noexcept override { return version_; }
@@ -48,7 +51,7 @@ class RemoteObject final : public OpenObject,
   /// Bytes that were asked for.
   struct Piece {
     std::shared_ptr<RangeTransfer> transfer;
-    FetchId fetch;
+    FetchId fetch = 0;                  ///< 0: it came when the object was looked at
     std::map<ClaimId, ByteSet> unread;  ///< bytes that somebody asked for and nobody has read yet
     int readers = 0;                    ///< that wait for it or copy
     std::uint64_t read = 0;             ///< bytes that were copied
@@ -76,8 +79,8 @@ class RemoteObject final : public OpenObject,
   OfProcess<Window> window_;
 };
 
-/// The version that the object at `place` has. Throws ObjectError. Calls `poll` while it waits.
-ObjectVersion version_of(const PlacePtr& place, const Poll& poll);
+/// Looks at the object at `place`. Throws ObjectError. Calls `poll` while it waits.
+ObjectLook look_at(const PlacePtr& place, const Poll& poll);
 
 /// Runs `call`; where it fails because credentials have expired, gets others and runs it again. What was
 /// asked for before may still fail with the old ones, so that it may take several turns.
