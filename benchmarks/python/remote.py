@@ -164,8 +164,8 @@ def latency(servers: remote_servers.Servers, rounds: int) -> dict:
 
 
 def first_batch(servers: remote_servers.Servers, rounds: int) -> dict:
-    """From opening to the first batch of 32 shuffled rows of 100 kB. A file of tokens takes two answers, that of its
-    version and that of the rows; an array has a head besides. The limit: as many bare receives one after the other."""
+    """From opening to the first batch of 32 shuffled rows of 100 kB: two answers, that of the version, which has the
+    head of an array, and that of the rows. The limit: as many bare receives one after the other."""
     name, size = f"{remote_rivals.BUCKET}/rows.npy", remote_rivals.ROW_BYTES
     batch = remote_rivals.BATCH
     with remote_relay.Relay(servers.plain) as relay:

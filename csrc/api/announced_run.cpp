@@ -15,8 +15,10 @@
 namespace torch_distinput {
 namespace {
 
-/// So many announcements are looked at, spread over the run.
-constexpr std::int64_t kSamples = 64;
+/// So many elements are looked at, spread over the run, to know their bytes.
+constexpr std::int64_t kElements = 64;
+/// So many announcements are looked at, spread over the run. Each may name thousands of elements.
+constexpr std::int64_t kAnnouncements = 16;
 
 /// Elements that are announced together.
 struct Together {
@@ -24,16 +26,16 @@ struct Together {
   std::int64_t end;
 };
 
-/// What the announcements ask for, for each element that they name.
+/// What announcements ask for, for each element that they name.
 struct Announced {
   double requests;
   double bytes;
 };
 
-/// Makes some of the `count` announcements, of which `at` tells each.
+/// Makes `taken` of the `count` announcements, of which `at` tells each.
 template <class At>
-Announced sample(const Plan& plan, std::int64_t count, At at) {
-  const std::int64_t taken = std::min(count, kSamples);
+Announced sample(const Plan& plan, std::int64_t count, std::int64_t taken, At at) {
+  taken = std::min(count, taken);
   std::int64_t elements = 0;
   const AnnouncedRequests announced;
   for (std::int64_t i = 0; i < taken; ++i) {
@@ -48,41 +50,57 @@ Announced sample(const Plan& plan, std::int64_t count, At at) {
   return {static_cast<double>(announced.count()) / each, static_cast<double>(announced.bytes()) / each};
 }
 
-/// What follows one another, `together` elements at a time.
-Announced sample_one_by_one(const Plan& plan, std::int64_t together) {
-  const std::int64_t size = plan.size();
-  return sample(plan, (size - 1) / together + 1, [&](std::int64_t i) {
-    return Together{i * together, i * together + std::min(together, size - i * together)};
+/// What follows one another from `begin` on, `together` elements at a time.
+Announced sample_after(const Plan& plan, std::int64_t begin, std::int64_t together, std::int64_t taken) {
+  const std::int64_t left = plan.size() - begin;
+  return sample(plan, left / together + (left % together != 0 ? 1 : 0), taken, [&](std::int64_t i) {
+    const std::int64_t from = begin + i * together;
+    return Together{from, from + std::min(together, plan.size() - from)};
   });
 }
 
-/// The announcements until what may be read ahead is announced: each thread begins an element before the
-/// bytes of one are known, which are `bytes`.
-std::vector<Together> beginning(const Plan& plan, const ExecutionContext& execution, std::int64_t bytes) {
-  std::vector<Together> result;
-  const std::int64_t last = plan.size() - 1;
-  ReadAnnouncer announcer([&](std::int64_t begin, std::int64_t end) { result.push_back({begin, end}); }, 0,
+/// The announcements of a run until what may be read ahead is announced, and those that come next, as do all
+/// after them.
+struct Beginning {
+  std::vector<Together> first;
+  std::vector<Together> next;
+};
+
+/// Each thread begins an element before the bytes of one are known, which are `bytes`.
+Beginning beginning(const Plan& plan, const ExecutionContext& execution, std::int64_t bytes) {
+  Beginning result;
+  std::vector<Together>* made = &result.first;
+  ReadAnnouncer announcer([&](std::int64_t begin, std::int64_t end) { made->push_back({begin, end}); }, 0,
                           plan.size(), announced_bytes(plan.traits(), execution.options), plan.least_bytes());
-  const std::int64_t threads = plan_threads(plan.traits(), execution).count;
-  for (std::int64_t i = 0; i < std::min(threads, last); ++i) announcer.begin(i, 1);
+  const std::int64_t threads = std::min(plan_threads(plan.traits(), execution).count, plan.size() - 1);
+  for (std::int64_t i = 0; i < threads; ++i) announcer.begin(i, 1);
   announcer.measure(1, bytes);
-  announcer.begin(std::min(threads, last), 1);
+  announcer.begin(threads, 1);
+  made = &result.next;
+  const bool tiny = is_tiny(plan.traits(), execution, {bytes, std::chrono::nanoseconds(0)});
+  const std::int64_t count = tiny ? kTinyChunk : 1;
+  for (std::int64_t i = threads + 1; i < plan.size() && result.next.empty(); i += count)
+    announcer.begin(i, std::min(count, plan.size() - i));
   return result;
 }
 
 std::uint64_t run(const Plan& plan, const ExecutionContext& execution) {
   const std::int64_t size = plan.size();
   if (size == 0 || !plan.traits().remote) return 0;
-  Announced later = sample_one_by_one(plan, 1);
-  const auto bytes = std::max<std::int64_t>(1, static_cast<std::int64_t>(later.bytes));
-  if (is_tiny(plan.traits(), execution, {bytes, std::chrono::nanoseconds(0)}))
-    later = sample_one_by_one(plan, kTinyChunk);
-  const std::vector<Together> first = beginning(plan, execution, bytes);
-  const Announced at_first =
-      sample(plan, std::ssize(first), [&](std::int64_t i) { return first[static_cast<std::size_t>(i)]; });
-  const auto begun = static_cast<double>(first.back().end);
-  return static_cast<std::uint64_t>(
-      std::llround(at_first.requests * begun + later.requests * (static_cast<double>(size) - begun)));
+  const Announced single = sample_after(plan, 0, 1, kElements);
+  const auto bytes = std::max<std::int64_t>(1, static_cast<std::int64_t>(single.bytes));
+  const Beginning announced = beginning(plan, execution, bytes);
+  const std::vector<Together>& first = announced.first;
+  const Announced at_first = sample(plan, std::ssize(first), std::ssize(first),
+                                    [&](std::int64_t i) { return first[static_cast<std::size_t>(i)]; });
+  const std::int64_t begun = first.back().end;
+  double requests = at_first.requests * static_cast<double>(begun);
+  if (begun < size) {
+    const std::int64_t together = announced.next.front().end - announced.next.front().begin;
+    const Announced later = sample_after(plan, begun, together, kAnnouncements);
+    requests += later.requests * static_cast<double>(size - begun);
+  }
+  return static_cast<std::uint64_t>(std::llround(requests));
 }
 
 }  // namespace

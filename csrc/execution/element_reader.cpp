@@ -13,20 +13,24 @@ ElementReader::ElementReader(PlanPtr plan, const Options& options)
       horizon_(announced_bytes(plan_->traits(), options)) {}
 
 Element ElementReader::fetch(std::int64_t position) {
-  if (is_remote_) announce(position);
-  std::int64_t scratch = position;
-  Element element = std::move(plan_->fetch({&scratch, 1}).front());
-  if (is_remote_) announcer_->measure(1, element.bytes());
-  return element;
+  if (!is_remote_) return fetch_one(position);
+  if (!remote_ || position != next_) begin_remote(position);
+  next_ = position + 1;
+  return remote_->run([&] {
+    remote_->announcer.begin(position, 1);
+    Element element = fetch_one(position);
+    remote_->announcer.measure(1, element.bytes());
+    return element;
+  });
 }
 
-void ElementReader::announce(std::int64_t position) {
-  if (!announcer_ || position != next_) {
-    announcer_ = std::make_unique<ReadAnnouncer>(announce_elements(plan_), position, plan_->size(), horizon_,
-                                                 plan_->least_bytes());
-  }
-  next_ = position + 1;
-  announcer_->begin(position, 1);
+Element ElementReader::fetch_one(std::int64_t position) const {
+  return std::move(plan_->fetch({&position, 1}).front());
+}
+
+void ElementReader::begin_remote(std::int64_t position) {
+  remote_ = std::unique_ptr<RemoteRun>(
+      new RemoteRun{{announce_elements(plan_), position, plan_->size(), horizon_, plan_->least_bytes()}});
 }
 
 }  // namespace torch_distinput

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "execution/read_announcer.h"
+#include "execution/remote_run.h"
 #include "torch_distinput/element.h"
 #include "torch_distinput/options.h"
 #include "torch_distinput/plan.h"
@@ -22,13 +22,14 @@ class ElementReader {
   Element fetch(std::int64_t position);
 
  private:
-  void announce(std::int64_t position);
+  Element fetch_one(std::int64_t position) const;
+  void begin_remote(std::int64_t position);
 
   PlanPtr plan_;
   bool is_remote_;
   std::int64_t horizon_;
-  std::unique_ptr<ReadAnnouncer> announcer_;  ///< null for local plans, and before the first element
-  std::int64_t next_ = 0;                     ///< the position after the one that was fetched last
+  std::unique_ptr<RemoteRun> remote_;  ///< null for local plans, and before the first element
+  std::int64_t next_ = 0;              ///< the position after the one that was fetched last
 };
 
 }  // namespace torch_distinput

@@ -53,7 +53,7 @@ Chunk fetch_chunk(const Plan& plan, std::int64_t begin, std::int64_t end) {
 /// `fetch_chunk` for a plan that is remote where `remote` is not null.
 Chunk fetch_chunk(const Plan& plan, std::int64_t begin, std::int64_t end, RemoteRun* remote) {
   if (remote == nullptr) return fetch_chunk(plan, begin, end);
-  return remote->stop.run([&]() -> Chunk {
+  return remote->run([&]() -> Chunk {
     try {
       remote->announcer.begin(begin, end - begin);
     } catch (...) {
@@ -113,6 +113,7 @@ class PlanIterator final : public Iterator {
  private:
   void stop() {
     stop_reading();
+    claim_.reset();
     first_.reset();
     ready_.clear();
     used_ = 0;
@@ -179,22 +180,24 @@ class PlanIterator final : public Iterator {
     used_ = 0;
   }
 
-  /// Announces nothing yet.
-  std::shared_ptr<RemoteRun> begin_remote() const {
+  /// Announces nothing yet. What was announced before an interrupt is kept.
+  std::shared_ptr<RemoteRun> begin_remote() {
+    if (!claim_) claim_ = std::make_shared<AheadClaim>();
     const std::int64_t horizon = announced_bytes(plan_->traits(), execution_->options);
     const std::int64_t first = cut_ ? position_ + 1 : position_;
-    return std::shared_ptr<RemoteRun>(
-        new RemoteRun{{announce_elements(plan_), first, plan_->size(), horizon, plan_->least_bytes()}});
+    return std::shared_ptr<RemoteRun>(new RemoteRun{
+        {announce_elements(plan_), first, plan_->size(), horizon, plan_->least_bytes()}, claim_});
   }
 
   Chunk take_cut() const {
+    const auto take = [&] { return plan_->take_rows({&*cut_, 1}); };
     Chunk chunk;
     try {
-      if (remote_) {
+      chunk.elements.push_back(!remote_ ? take() : remote_->run([&] {
         plan_->will_take({&*cut_, 1});
         remote_->announcer.begin(position_ + 1, 0);
-      }
-      chunk.elements.push_back(plan_->take_rows({&*cut_, 1}));
+        return take();
+      }));
     } catch (...) {
       chunk.error = std::current_exception();
     }
@@ -262,6 +265,7 @@ class PlanIterator final : public Iterator {
   bool interrupted_ = false;  ///< `producer_` is not at this iterator's position
   std::int64_t waits_ = 0;
   std::optional<Sample> first_;                     ///< what the first element cost
+  std::shared_ptr<AheadClaim> claim_;               ///< null before the first `next`, and for local plans
   std::shared_ptr<RemoteRun> remote_;               ///< null before the first `next`, and for local plans
   std::optional<OrderedProducer<Chunk>> producer_;  ///< none before the first `next`
 };

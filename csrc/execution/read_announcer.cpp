@@ -10,10 +10,12 @@
 namespace torch_distinput {
 namespace {
 
-/// Items of one call: enough for a source to join requests of neighbours, and few enough for their positions
-/// to need little memory. The first calls have fewer, because sources ask for the items of a call in the
-/// order of their places: what is made first must not wait for what comes long after it.
-constexpr std::int64_t kTogether = 256;
+/// Items of one call: enough for a source to join requests of neighbours, also where items are small, and few
+/// enough for their positions to need little memory.
+constexpr std::int64_t kTogether = 4096;
+/// This part of the horizon is announced at a time: of the default one as much as the largest request, so
+/// that neighbours are asked for together, and the rest keeps a link busy.
+constexpr std::int64_t kParts = 8;
 /// Bounds the work of the first call where items are tiny.
 constexpr std::int64_t kMostAhead = std::int64_t{1} << 16;
 /// Beside what is being made, so that a source always has a request under way.
@@ -32,13 +34,16 @@ ReadAnnouncer::ReadAnnouncer(Announce announce, std::int64_t begin, std::int64_t
 
 void ReadAnnouncer::begin(std::int64_t first, std::int64_t count) {
   const std::lock_guard lock(mutex_);
-  const std::int64_t wanted = count + ahead_of(count);
-  const std::int64_t until = end_ - first > wanted ? first + wanted : end_;
-  std::int64_t together = std::clamp<std::int64_t>(count, 1, kTogether);
+  const std::int64_t ahead = ahead_of(count);
+  const std::int64_t until = end_ - first > count + ahead ? first + count + ahead : end_;
+  const bool is_announced = next_ >= first + count;
+  if (is_announced && until < end_ && until - next_ < ahead / kParts) return;
   while (next_ < until) {
     const std::int64_t from = next_;
-    next_ = std::min(from + together, until);
-    together = std::min(2 * together, kTogether);
+    // Sources ask for the items of a call in the order of their places: what is made soon must not wait for
+    // what comes long after it, so that a call has as many as were announced before it at most.
+    const std::int64_t before = std::max<std::int64_t>(0, from - first);
+    next_ = std::min(from + std::clamp<std::int64_t>(before + count, 1, kTogether), until);
     try {
       announce_(from, next_);
     } catch (const std::exception&) {

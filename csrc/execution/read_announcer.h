@@ -10,11 +10,13 @@
 namespace torch_distinput {
 
 /// Tells a source over a network which items of a run (elements, steps) will be read: those that begin to be
-/// made, and the ones after them up to a horizon, each once and in order. Needs O(1) memory. Safe from any
-/// thread.
+/// made, and the ones after them up to a horizon, each once and in order. Once the horizon is announced, goes
+/// on when an eighth of it has begun, so that sources can join requests of neighbours. Needs O(1) memory.
+/// Safe from any thread.
 class ReadAnnouncer {
  public:
-  /// Announces items [begin, end), few at a time. They follow those of the call before; calls do not overlap.
+  /// Announces items [begin, end), a bounded number of them. They follow those of the call before; calls do
+  /// not overlap.
   using Announce = std::function<void(std::int64_t begin, std::int64_t end)>;
 
   /// For items [`begin`, `end`) of about `item_bytes` bytes (0: not known) until some were measured.

@@ -8,6 +8,7 @@
 
 #include "io/file_error.h"
 #include "io/inflater.h"
+#include "remote/ahead_claim.h"
 #include "remote/range_plan.h"
 #include "remote/remote_object.h"
 
@@ -31,6 +32,7 @@ class PlainBytes final : public ByteSource {
   std::size_t read(std::span<char> into) override {
     if (!opened_.is_regular) return file_->read_next(into, poll_);
     if (offset_ + step_ / 2 >= asked_) {
+      const AheadClaim::Scope asks(claim_);
       file_->will_read(asked_, step_);
       asked_ += step_;
       step_ = std::min(2 * step_, file_->ahead());
@@ -54,6 +56,7 @@ class PlainBytes final : public ByteSource {
   std::uint64_t asked_;  ///< the end of the bytes that were asked for in advance
   std::uint64_t step_;   ///< how many are asked for next
   Poll poll_;
+  AheadClaim claim_;
 };
 
 class InflatedBytes final : public ByteSource {

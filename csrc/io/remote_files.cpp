@@ -26,6 +26,8 @@ namespace {
 constexpr Nanos kPatience = 120 * kSecond;
 /// A version that was seen longer ago is asked for again where someone wants to know it.
 constexpr std::chrono::minutes kFresh{10};
+/// The first bytes of so many objects are kept that nobody has opened.
+constexpr std::size_t kMostHeads = 1024;
 
 SigningTime signing_time() { return std::chrono::system_clock::now(); }
 
@@ -135,13 +137,15 @@ OpenObjectPtr RemoteFiles::open(const std::string& url) {
     if (UserFileSystemPtr files = user_files(url)) {
       opened = std::make_shared<UserObject>(std::move(files), url, found.version);
     } else {
-      opened = std::make_shared<RemoteObject>(found.place ? found.place : place(url), found.version);
+      const std::string_view head = found.head ? std::string_view(*found.head) : std::string_view();
+      opened = std::make_shared<RemoteObject>(found.place ? found.place : place(url), found.version, head);
     }
     const std::lock_guard lock(mutex_);
     Known& kept = known_.try_emplace(url, found).first->second;
     OpenObjectPtr object = kept.object.lock();
     if (object != nullptr && kept.version == found.version) return object;
     kept.object = opened;
+    kept.head = nullptr;
     return opened;
   });
 }
@@ -195,8 +199,9 @@ std::vector<ListedObject> RemoteFiles::look_at_all(std::span<const std::string> 
   std::vector<ListedObject> found;
   for (const std::string& url : urls) {
     try {
-      const ObjectVersion version = look(url).version;
-      found.push_back({.url = url, .size = version.size, .tag = version.tag});
+      Known seen = look(url);
+      found.push_back({.url = url, .size = seen.version.size, .tag = seen.version.tag});
+      remember(url, std::move(seen));
     } catch (const ObjectError&) {
       // Who wants it gets the error.
     }
@@ -317,21 +322,27 @@ std::optional<RemoteFiles::Known> RemoteFiles::known(const std::string& url) con
   return found == known_.end() ? std::nullopt : std::optional(found->second);
 }
 
+RemoteFiles::Known RemoteFiles::known_by(const ObjectLook& look, PlacePtr place) {
+  Known known{look.version, Clock::now(), std::move(place)};
+  if (!look.head.empty()) known.head = std::make_shared<const std::string>(look.head);
+  return known;
+}
+
 /// The version that there is now; the store may have been asked already.
 RemoteFiles::Known RemoteFiles::look(const std::string& url) {
   if (const UserFileSystemPtr files = user_files(url)) return {files->look(url), Clock::now()};
   const NetworkWait waits;
   if (const auto running = running_look(url)) {
     try {
-      return {running->wait(current_poll()), Clock::now(), running->place()};
+      return known_by(running->wait(current_poll()), running->place());
     } catch (const ObjectError& error) {
       if (error.kind() != ObjectError::Kind::kExpired) throw;
     }
   }
   PlacePtr at = place(url);
   try {
-    const ObjectVersion version = version_of(at, current_poll());
-    return {version, Clock::now(), std::move(at)};
+    const ObjectLook seen = look_at(at, current_poll());
+    return known_by(seen, std::move(at));
   } catch (const ObjectError&) {
     throw;
   } catch (const std::runtime_error& problem) {  // there is no libcurl
@@ -359,8 +370,15 @@ void RemoteFiles::remember(const std::string& url, Known known) {
   if (kept.version == known.version) {
     known.object = kept.object;
     if (known.place == nullptr) known.place = kept.place;
+    if (known.head == nullptr) known.head = kept.head;
   }
+  if (known.head != nullptr && known.head != kept.head) with_heads_.push_back(url);
   kept = std::move(known);
+  while (with_heads_.size() > kMostHeads) {
+    if (const auto oldest = known_.find(with_heads_.front()); oldest != known_.end())
+      oldest->second.head = nullptr;
+    with_heads_.pop_front();
+  }
 }
 
 }  // namespace torch_distinput

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -68,6 +69,8 @@ class RemoteFiles {
     ObjectVersion version;
     Clock::time_point seen;
     PlacePtr place = nullptr;  ///< where the store has led; null for what was listed
+    std::shared_ptr<const std::string> head =
+        nullptr;  ///< its first bytes until it is opened; null: not known
     std::weak_ptr<OpenObject> object = {};
   };
   /// Who has the objects of a bucket: a store, and how long to wait for it, or a file system of the user's.
@@ -89,6 +92,7 @@ class RemoteFiles {
   PlacePtr place(const std::string& url);
   std::optional<Known> known(const std::string& url) const;
   Known look(const std::string& url);
+  static Known known_by(const ObjectLook& look, PlacePtr place);
   std::shared_ptr<VersionTransfer> running_look(const std::string& url);
   std::vector<std::string> urls_to_look_at_alone(std::span<const std::string> urls);
   std::vector<ListedObject> look_at_all(std::span<const std::string> urls, const Poll& poll);
@@ -100,6 +104,7 @@ class RemoteFiles {
   CredentialCallback default_callback_;
   std::map<std::string, Bucket> buckets_;         ///< by scheme and authority
   std::unordered_map<std::string, Known> known_;  ///< by URL
+  std::deque<std::string> with_heads_;  ///< those that have a head, and maybe others; the oldest first
   OfProcess<Looks> looks_;
 };
 

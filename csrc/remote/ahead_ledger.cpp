@@ -2,6 +2,7 @@
 #include "remote/ahead_ledger.h"
 
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "base/of_process.h"
@@ -36,6 +37,15 @@ void AheadLedger::remove(FetchId fetch) {
   bytes_ -= removed.bytes;
   entries_.erase(found->second);
   places_.erase(found);
+}
+
+void AheadLedger::release(ClaimId claim) {
+  std::set<std::shared_ptr<AheadBytes>> owners;  // they take locks of their own, and call `remove`
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Entry& entry : entries_) owners.insert(entry.owner);
+  }
+  for (const auto& owner : owners) owner->release(claim);
 }
 
 }  // namespace torch_distinput

@@ -12,12 +12,17 @@
 
 namespace torch_distinput {
 
+/// Of an AheadClaim; 0: nobody's, which does not end.
+using ClaimId = std::uint64_t;
+
 /// Whose bytes are in the ledger.
 class AheadBytes {
  public:
   virtual ~AheadBytes() = default;
   /// Drops the bytes that `fetch` gets, unless somebody waits for them.
   virtual void forget(FetchId fetch) = 0;
+  /// Drops the bytes that nobody but `claim` has asked for, unless somebody waits for them.
+  virtual void release(ClaimId claim) = 0;
 };
 
 /// The bytes of objects that this process has asked for in advance and not read, and which were asked for
@@ -40,6 +45,8 @@ class AheadLedger {
   void add(Entry entry, std::vector<Entry>& excess);
   /// They were read, or forgotten.
   void remove(FetchId fetch);
+  /// Lets all owners `release` it.
+  void release(ClaimId claim);
 
  private:
   std::mutex mutex_;

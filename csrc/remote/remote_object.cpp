@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/stage.h"
+#include "remote/ahead_claim.h"
 #include "remote/announced_requests.h"
 #include "remote/read_counts.h"
-#include "remote/text_transfer.h"
 
 namespace torch_distinput {
 namespace {
@@ -34,8 +34,26 @@ SigningTime signing_time() { return std::chrono::system_clock::now(); }
 
 }  // namespace
 
-RemoteObject::RemoteObject(PlacePtr place, ObjectVersion version)
-    : place_(std::move(place)), version_(std::move(version)) {}
+RemoteObject::RemoteObject(PlacePtr place, ObjectVersion version, std::string_view head)
+    : place_(std::move(place)), version_(std::move(version)) {
+  if (head.empty()) return;
+  // Whoever reads it first finds it. The ledger does not know of it: it would keep this object.
+  const ByteRange range{0, head.size()};
+  auto piece = std::make_shared<Piece>();
+  piece->transfer =
+      std::make_shared<RangeTransfer>(place_, version_, range, host_pool()->acquire(head.size()));
+  piece->transfer->take(head);
+  piece->transfer->finish(nullptr);
+  piece->unread[0].add(range);
+  ReadCounts::of_process().asked.add(static_cast<std::int64_t>(range.size));
+  window_.get().pieces.emplace(0, std::move(piece));
+}
+
+RemoteObject::~RemoteObject() {
+  const Window* const window = window_.known();
+  if (window == nullptr) return;
+  for (const auto& [offset, piece] : window->pieces) drop(*piece);
+}
 
 void RemoteObject::will_read(std::span<const ByteRange> all) {
   // The size of an object is the word of its server.
@@ -75,7 +93,7 @@ std::size_t RemoteObject::read(std::span<char> into, std::uint64_t offset, const
 /// `error` with the version that there is now, which the store is asked for.
 ObjectError RemoteObject::naming_versions(const ObjectError& error, const Poll& poll) const {
   try {
-    return {error.kind(), replaced_text(version_, version_of(place_, poll)), error.details()};
+    return {error.kind(), replaced_text(version_, look_at(place_, poll).version), error.details()};
   } catch (const ObjectError&) {
     return error;
   }
@@ -104,7 +122,7 @@ void RemoteObject::want(Window& window, const ByteRange& range) {
   auto next = window.pieces.upper_bound(range.offset);
   if (next != window.pieces.begin()) --next;
   for (; next != window.pieces.end() && next->first < range.end(); ++next)
-    next->second->unread.add(shared(next->second->transfer->range(), range));
+    next->second->unread[AheadClaim::current()].add(shared(next->second->transfer->range(), range));
 }
 
 void RemoteObject::forget(FetchId fetch) {
@@ -113,14 +131,34 @@ void RemoteObject::forget(FetchId fetch) {
   const auto found = std::find_if(window.pieces.begin(), window.pieces.end(),
                                   [&](const auto& piece) { return piece.second->fetch == fetch; });
   if (found == window.pieces.end() || found->second->readers > 0) return;
-  Engine::of_process().drop(fetch);
-  count_unread(*found->second);
+  drop(*found->second);
   window.pieces.erase(found);
 }
 
-/// A piece goes: what came of it and nobody has read is wasted.
-void RemoteObject::count_unread(const Piece& piece) noexcept {
-  if (!piece.transfer->is_over() || piece.transfer->has_failed()) return;
+void RemoteObject::release(ClaimId claim) {
+  std::vector<FetchId> gone;
+  Window& window = window_.get();
+  {
+    const std::lock_guard lock(window.mutex);
+    for (auto next = window.pieces.begin(); next != window.pieces.end();) {
+      const auto found = next++;
+      Piece& piece = *found->second;
+      if (piece.unread.erase(claim) == 0 || !piece.unread.empty() || piece.readers > 0) continue;
+      gone.push_back(piece.fetch);
+      drop(piece);
+      window.pieces.erase(found);
+    }
+  }
+  for (const FetchId fetch : gone) AheadLedger::of_process().remove(fetch);
+}
+
+/// A piece that nobody wants goes. What came of it and nobody has read is wasted.
+void RemoteObject::drop(const Piece& piece) noexcept {
+  if (!piece.transfer->is_over()) {
+    if (piece.readers == 0) Engine::of_process().drop(piece.fetch);
+    return;
+  }
+  if (piece.transfer->has_failed()) return;
   const std::uint64_t size = piece.transfer->range().size;
   ReadCounts::of_process().unread.add(static_cast<std::int64_t>(size - std::min(size, piece.read)));
 }
@@ -198,13 +236,14 @@ void RemoteObject::leave(const std::vector<PiecePtr>& pieces, const ByteRange& r
     for (const PiecePtr& piece : pieces) {
       --piece->readers;
       if (was_read) {
-        piece->unread.remove(range);
+        for (auto& [claim, bytes] : piece->unread) bytes.remove(range);
+        std::erase_if(piece->unread, [](const auto& wanted) { return wanted.second.empty(); });
         piece->read += shared(piece->transfer->range(), range).size;
       }
       if (!piece->unread.empty() && !piece->transfer->has_failed()) continue;
       const auto found = window.pieces.find(piece->transfer->range().offset);
       if (found == window.pieces.end() || found->second != piece) continue;
-      count_unread(*piece);
+      drop(*piece);
       window.pieces.erase(found);
       gone.push_back(piece->fetch);
     }
@@ -226,7 +265,7 @@ RangeRules RemoteObject::rules() const {
   return rules;
 }
 
-ObjectVersion version_of(const PlacePtr& place, const Poll& poll) {
+ObjectLook look_at(const PlacePtr& place, const Poll& poll) {
   place->store().prepare(signing_time());
   return with_fresh_credentials(place->store(), [&] {
     const auto transfer = std::make_shared<VersionTransfer>(place);

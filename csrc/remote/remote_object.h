@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/of_process.h"
@@ -19,6 +20,7 @@
 #include "remote/place.h"
 #include "remote/range_plan.h"
 #include "remote/range_transfer.h"
+#include "remote/text_transfer.h"
 
 namespace torch_distinput {
 
@@ -31,26 +33,28 @@ class RemoteObject final : public OpenObject,
                            public AheadBytes,
                            public std::enable_shared_from_this<RemoteObject> {
  public:
-  /// REQUIRES: `version` is one that the object had.
-  RemoteObject(PlacePtr place, ObjectVersion version);
+  /// REQUIRES: `version` is one that the object had, and `head` are the first bytes of that, if any.
+  RemoteObject(PlacePtr place, ObjectVersion version, std::string_view head = {});
+  ~RemoteObject() override;
 
   const std::string& url() const noexcept override { return place_->url(); }
   const ObjectVersion& version() const noexcept override { return version_; }
-  /// Ranges near to each other become one request, long ones several. What is never read makes room for
-  /// others in the end.
+  /// Ranges near to each other become one request, long ones several. They are asked for by this thread's
+  /// AheadClaim. What is never read makes room for others in the end.
   void will_read(std::span<const ByteRange> ranges) override;
   /// Bytes that come after `poll` has thrown are kept.
   std::size_t read(std::span<char> into, std::uint64_t offset, const Poll& poll) override;
   void forget(FetchId fetch) override;
+  void release(ClaimId claim) override;
 
  private:
   /// Bytes that were asked for.
   struct Piece {
     std::shared_ptr<RangeTransfer> transfer;
-    FetchId fetch;
-    ByteSet unread;          ///< bytes that somebody wanted and nobody has read yet
-    int readers = 0;         ///< that wait for it or copy
-    std::uint64_t read = 0;  ///< bytes that were copied
+    FetchId fetch = 0;                  ///< 0: it came when the object was looked at
+    std::map<ClaimId, ByteSet> unread;  ///< bytes that somebody asked for and nobody has read yet
+    int readers = 0;                    ///< that wait for it or copy
+    std::uint64_t read = 0;             ///< bytes that were copied
   };
   using PiecePtr = std::shared_ptr<Piece>;
   /// The pieces of one process by their offsets. They do not overlap.
@@ -61,7 +65,7 @@ class RemoteObject final : public OpenObject,
 
   std::vector<ByteRange> missing(const Window& window, const ByteRange& range) const;
   void ask(Window& window, const ByteRange& range, std::vector<AheadLedger::Entry>& excess);
-  static void count_unread(const Piece& piece) noexcept;
+  static void drop(const Piece& piece) noexcept;
   static void want(Window& window, const ByteRange& range);
   static void drop_failed(Window& window, const ByteRange& range, std::vector<FetchId>& gone);
   std::vector<PiecePtr> pieces_for(const ByteRange& range);
@@ -75,8 +79,8 @@ class RemoteObject final : public OpenObject,
   OfProcess<Window> window_;
 };
 
-/// The version that the object at `place` has. Throws ObjectError. Calls `poll` while it waits.
-ObjectVersion version_of(const PlacePtr& place, const Poll& poll);
+/// Looks at the object at `place`. Throws ObjectError. Calls `poll` while it waits.
+ObjectLook look_at(const PlacePtr& place, const Poll& poll);
 
 /// Runs `call`; where it fails because credentials have expired, gets others and runs it again. What was
 /// asked for before may still fail with the old ones, so that it may take several turns.

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "remote/text_transfer.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -56,30 +57,46 @@ ObjectError TextTransfer::give_up(const std::string& problem, int tries, double 
   return place_->give_up(problem, tries, seconds);
 }
 
-const ObjectVersion& VersionTransfer::wait(const Poll& poll) {
+const ObjectLook& VersionTransfer::wait(const Poll& poll) {
   finished_.wait(poll);
-  return version_;
+  return look_;
 }
 
 Transfer::Verdict VersionTransfer::judge(const HttpHead& head) {
+  look_ = {};
   if (head.status >= 300 && head.status < 400)
     return place_->follow(head) ? Verdict::kRedirect : Verdict::kRead;
   const auto got = content_range(head);
-  version_.tag = place_->tag_of(head);
+  look_.version.tag = place_->tag_of(head);
   // An empty object has no first byte.
   if (head.status == 416 && got && got->total == 0) return Verdict::kDone;
   if (head.status >= 400) return Verdict::kRead;
   place_->settle();
+  std::uint64_t& size = look_.version.size;
   if (got) {
     if (got->total < 0) return Verdict::kRepeat;
-    version_.size = static_cast<std::uint64_t>(got->total);
-    return Verdict::kTake;
+    size = static_cast<std::uint64_t>(got->total);
+    const bool is_head = got->range == ByteRange{0, std::min(size, kHeadBytes)};
+    return judge_body(is_head ? got->range.size : 0);
   }
   const std::string length = head.header("content-length");
-  const auto [end, problem] = std::from_chars(length.data(), length.data() + length.size(), version_.size);
+  const auto [end, problem] = std::from_chars(length.data(), length.data() + length.size(), size);
   const bool tells =
       head.status == 200 && !length.empty() && problem == std::errc() && end == length.data() + length.size();
-  return tells ? Verdict::kDone : Verdict::kRepeat;
+  if (!tells) return Verdict::kRepeat;
+  return judge_body(size <= kHeadBytes ? size : 0);
+}
+
+/// The answer is right; `bytes` of its body are the head of the object.
+Transfer::Verdict VersionTransfer::judge_body(std::uint64_t bytes) {
+  wanted_ = bytes;
+  return bytes > 0 ? Verdict::kTake : Verdict::kDone;
+}
+
+bool VersionTransfer::take(std::span<const char> bytes) {
+  if (bytes.size() > wanted_ - look_.head.size()) return false;
+  look_.head.append(bytes.data(), bytes.size());
+  return true;
 }
 
 Transfer::Refusal VersionTransfer::refuse(const HttpHead& head, std::string_view body, int tries) {

@@ -46,29 +46,40 @@ class TextTransfer final : public Transfer {
   Finished finished_;
 };
 
-/// Asks which version of an object there is, with a request for its first byte: unlike HEAD, servers answer
-/// it wherever they answer those for its bytes.
+/// What a look at an object tells.
+struct ObjectLook {
+  ObjectVersion version = {};
+  std::string head = {};  ///< its first bytes; "" where the server sends something else
+};
+
+/// Asks which version of an object there is, with a request for its first bytes, in which most formats say
+/// what follows: unlike HEAD, servers answer it wherever they answer those for its other bytes.
 class VersionTransfer final : public Transfer {
  public:
+  static constexpr std::uint64_t kHeadBytes = 4096;
+
   explicit VersionTransfer(PlacePtr place) : place_(std::move(place)) {}
 
   const PlacePtr& place() const noexcept { return place_; }
   /// Waits for the answer. Throws ObjectError.
-  const ObjectVersion& wait(const Poll& poll);
+  const ObjectLook& wait(const Poll& poll);
 
   std::string origin() const override { return place_->origin(); }
   Nanos patience() const override { return place_->patience(); }
-  HttpRequest request(SigningTime now) override { return place_->get({0, 1}, "", now); }
+  HttpRequest request(SigningTime now) override { return place_->get({0, kHeadBytes}, "", now); }
   Verdict judge(const HttpHead& head) override;
-  bool take(std::span<const char>) override { return true; }
-  bool is_whole(bool) const override { return true; }
+  bool take(std::span<const char> bytes) override;
+  bool is_whole(bool) const override { return look_.head.size() == wanted_; }
   Refusal refuse(const HttpHead& head, std::string_view body, int tries) override;
   ObjectError give_up(const std::string& problem, int tries, double seconds) override;
   void finish(std::exception_ptr error) override { finished_.set(std::move(error)); }
 
  private:
+  Verdict judge_body(std::uint64_t bytes);
+
   PlacePtr place_;
-  ObjectVersion version_;
+  ObjectLook look_;
+  std::uint64_t wanted_ = 0;  ///< bytes of the body
   Finished finished_;
 };
 

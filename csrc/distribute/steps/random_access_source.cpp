@@ -109,7 +109,7 @@ class StepMaker {
     const auto planned = steps_.take(index);
     if (!planned) return std::nullopt;
     if (!remote_) return build(*planned);
-    return remote_->stop.run([&] {
+    return remote_->run([&] {
       remote_->announcer.begin(index, 1);
       BuiltStep step = build(*planned);
       std::int64_t bytes = 0;

@@ -51,6 +51,7 @@ void BlockAhead::ask_for_more() {
     state.is_asking = true;
     lock.unlock();  // it may run Python
     std::vector<std::int64_t> sizes;
+    const AheadClaim::Scope asks(claim_);
     try {
       sizes = ask_(blocks, room);
       if (sizes.size() > blocks.size()) sizes.resize(blocks.size());

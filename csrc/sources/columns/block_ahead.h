@@ -12,12 +12,13 @@
 #include <vector>
 
 #include "base/of_process.h"
+#include "remote/ahead_claim.h"
 
 namespace torch_distinput {
 
 /// Has blocks asked for over a network before they are read, in the order in which they were announced: so
-/// many that about `kBytes` are on their way or wait to be read, however many are announced. Safe from any
-/// thread; a forked child begins with nothing announced.
+/// many that about `kBytes` are on their way or wait to be read, however many are announced. What was asked
+/// for and not read goes with it. Safe from any thread; a forked child begins with nothing announced.
 class BlockAhead {
  public:
   static constexpr std::int64_t kBytes = std::int64_t{64} << 20;
@@ -78,6 +79,7 @@ class BlockAhead {
   static void note(State& state, std::span<const std::size_t> blocks, std::span<const std::int64_t> sizes);
 
   Ask ask_;
+  AheadClaim claim_;
   OfProcess<State> state_;
 };
 

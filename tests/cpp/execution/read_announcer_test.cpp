@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "core/stop_scope.h"
+#include "remote/range_plan.h"
 
 namespace torch_distinput {
 namespace {
@@ -41,8 +42,45 @@ TEST(ReadAnnouncer, BeginsWithTheHorizonWhereBytesAreKnown) {
   Announced announced(7, 1000, 10 * kKiB, kKiB);
   announced.announcer.begin(7, 1);
   EXPECT_EQ(announced.until(7), 7 + 1 + 10);
-  announced.announcer.begin(8, 1);
-  EXPECT_EQ(announced.until(7), 8 + 1 + 10);
+}
+
+TEST(ReadAnnouncer, GoesOnWhenAnEighthOfTheHorizonHasBegun) {
+  using Calls = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  Announced announced(0, 1000, 80 * kKiB, kKiB);
+  announced.announcer.begin(0, 1);
+  ASSERT_EQ(announced.until(), 81);
+  announced.calls.clear();
+  for (std::int64_t item = 1; item <= 30; ++item) {
+    announced.announcer.begin(item, 1);
+    ASSERT_GE(announced.until(81) - item, 1 + 70) << "of item " << item;
+    ASSERT_LE(announced.until(81) - item, 1 + 80) << "of item " << item;
+  }
+  EXPECT_EQ(announced.calls, (Calls{{81, 91}, {91, 101}, {101, 111}}));
+}
+
+TEST(ReadAnnouncer, AnnouncesWhatIsLeftAtOnceNearTheEnd) {
+  using Calls = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  Announced announced(0, 105, 100 * kKiB, kKiB);
+  announced.announcer.begin(0, 1);
+  announced.calls.clear();
+  for (std::int64_t item = 1; item < 105; ++item) announced.announcer.begin(item, 1);
+  EXPECT_EQ(announced.calls, (Calls{{101, 105}}));
+}
+
+TEST(ReadAnnouncer, TakesFewRequestsForRowsInOrder) {
+  constexpr std::int64_t kRow = 100'000;
+  constexpr std::int64_t kRows = 10'000;
+  std::size_t requests = 0;
+  const auto ask = [&](std::int64_t from, std::int64_t to) {
+    const std::vector<ByteRange> rows{
+        {static_cast<std::uint64_t>(from * kRow), static_cast<std::uint64_t>((to - from) * kRow)}};
+    requests += plan_requests(rows, RangeRules()).size();
+  };
+  ReadAnnouncer announcer(ask, 0, kRows, std::int64_t{64} << 20, kRow);
+  for (std::int64_t row = 0; row < kRows; ++row) announcer.begin(row, 1);
+  const std::vector<ByteRange> all{{0, static_cast<std::uint64_t>(kRows * kRow)}};
+  const std::size_t fewest = plan_requests(all, RangeRules()).size();
+  EXPECT_LE(static_cast<double>(requests), 1.2 * static_cast<double>(fewest));
 }
 
 TEST(ReadAnnouncer, LetsWhatIsMadeFirstNotWaitForTheRest) {
@@ -94,7 +132,7 @@ TEST(ReadAnnouncer, BoundsItsCallsAndTheWorkOfTheFirstWhereItemsAreTiny) {
   Announced announced(0, std::numeric_limits<std::int64_t>::max(), std::int64_t{1} << 40, 1);
   announced.announcer.begin(0, 1);
   EXPECT_EQ(announced.until(), 1 + (1 << 16));
-  for (const auto& [from, to] : announced.calls) ASSERT_LE(to - from, 256);
+  for (const auto& [from, to] : announced.calls) ASSERT_LE(to - from, 4096);
 }
 
 TEST(ReadAnnouncer, DropsErrorsThatTheReaderWillGetAndThrowsInterrupts) {

@@ -20,6 +20,14 @@ class Owner final : public AheadBytes {
     const std::lock_guard lock(mutex_);
     forgotten_.push_back(fetch);
   }
+  void release(ClaimId claim) override {
+    const std::lock_guard lock(mutex_);
+    released_.push_back(claim);
+  }
+  std::vector<ClaimId> released() const {
+    const std::lock_guard lock(mutex_);
+    return released_;
+  }
   std::vector<FetchId> forgotten() const {
     const std::lock_guard lock(mutex_);
     return forgotten_;
@@ -29,6 +37,7 @@ class Owner final : public AheadBytes {
   AheadLedger& ledger_;
   mutable std::mutex mutex_;
   std::vector<FetchId> forgotten_;
+  std::vector<ClaimId> released_;
 };
 
 void add(AheadLedger& ledger, FetchId fetch, std::shared_ptr<AheadBytes> owner, std::uint64_t bytes) {
@@ -69,6 +78,22 @@ TEST(AheadLedger, KeepsOwnersAliveUntilTheirBytesAreGone) {
   EXPECT_FALSE(known.expired());
   ledger.remove(1);
   EXPECT_TRUE(known.expired());
+}
+
+TEST(AheadLedger, TellsEachOwnerOnceWhatIsReleased) {
+  AheadLedger ledger;
+  const auto one = std::make_shared<Owner>(ledger);
+  const auto other = std::make_shared<Owner>(ledger);
+  const auto read = std::make_shared<Owner>(ledger);
+  add(ledger, 1, one, 1);
+  add(ledger, 2, other, 1);
+  add(ledger, 3, one, 1);
+  add(ledger, 4, read, 1);
+  ledger.remove(4);
+  ledger.release(7);
+  EXPECT_EQ(one->released(), std::vector<ClaimId>{7});
+  EXPECT_EQ(other->released(), std::vector<ClaimId>{7});
+  EXPECT_TRUE(read->released().empty());
 }
 
 TEST(AheadLedger, HoldsNoMoreThanItMayWithManyThreads) {

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "remote/ahead_claim.h"
 #include "remote/announced_requests.h"
 #include "remote/listing.h"
 #include "remote/over_http.h"
@@ -26,7 +27,8 @@ class RemoteObjects : public OverHttp {
   }
   static std::shared_ptr<RemoteObject> open(const HttpServer& server) {
     const PlacePtr place = place_of(server.url());
-    return std::make_shared<RemoteObject>(place, version_of(place, time_limit()));
+    const ObjectLook look = look_at(place, time_limit());
+    return std::make_shared<RemoteObject>(place, look.version, look.head);
   }
 };
 
@@ -51,6 +53,61 @@ TEST_F(RemoteObjects, MayBeEmptyMissingOrOfUnknownSize) {
     return right;
   });
   EXPECT_EQ(error_of([&] { open(unknown); })->kind(), Kind::kUnavailable);
+}
+
+TEST_F(RemoteObjects, HaveTheirFirstBytesOnceTheyWereLookedAt) {
+  HttpServer server(random_object(100'000));
+  const auto object = open(server);
+  EXPECT_EQ(read(*object, {0, 10}), server.object().substr(0, 10));
+  EXPECT_EQ(read(*object, {10, 4'086}), server.object().substr(10, 4'086));
+  EXPECT_EQ(server.requests(), 1);
+  EXPECT_EQ(read(*open(server), {4'000, 1'000}), server.object().substr(4'000, 1'000));
+  EXPECT_EQ(server.requests(), 3);
+}
+
+TEST_F(RemoteObjects, ComeWholeWhereTheyAreSmall) {
+  const std::string bytes = random_object(1'000);
+  HttpServer parts(bytes);
+  EXPECT_EQ(read(*open(parts), {0, 2'000}), bytes);
+  EXPECT_EQ(parts.requests(), 1);
+  HttpServer whole(bytes, [&](const Asked&, Reply) {
+    return Reply{.headers = {{"ETag", HttpServer::kTag}}, .body = bytes};
+  });
+  EXPECT_EQ(read(*open(whole), {0, 2'000}), bytes);
+  EXPECT_EQ(whole.requests(), 1);
+}
+
+TEST_F(RemoteObjects, AreLookedAtAgainWhereTheFirstBytesAreCutOff) {
+  const std::string bytes = random_object(100'000);
+  HttpServer server(bytes, [](const Asked& asked, Reply right) {
+    if (asked.number == 1) right.sent = 1'000;
+    if (asked.number == 1) right.end = Reply::End::kClose;
+    return right;
+  });
+  EXPECT_EQ(read(*open(server), {0, 4'096}), bytes.substr(0, 4'096));
+  EXPECT_EQ(server.requests(), 2);
+}
+
+TEST_F(RemoteObjects, AreReadWithoutTheirHeadWhereTheServerSendsOtherBytes) {
+  const std::string bytes = random_object(100'000);
+  HttpServer server(bytes, [](const Asked& asked, Reply right) {
+    if (asked.number > 1) return right;
+    right.headers = {{"Content-Range", "bytes 0-0/100000"}, {"ETag", HttpServer::kTag}};
+    right.status = 206;
+    right.body.resize(1);
+    return right;
+  });
+  EXPECT_EQ(read(*open(server), {0, 4'096}), bytes.substr(0, 4'096));
+  EXPECT_EQ(server.requests(), 2);
+}
+
+TEST_F(RemoteObjects, CountFirstBytesThatNobodyReads) {
+  HttpServer server(random_object(100'000));
+  const std::int64_t asked = ReadCounts::of_process().asked.value();
+  const std::int64_t unread = ReadCounts::of_process().unread.value();
+  read(*open(server), {0, 96});
+  EXPECT_EQ(ReadCounts::of_process().asked.value() - asked, 4'096);
+  EXPECT_EQ(ReadCounts::of_process().unread.value() - unread, 4'000);
 }
 
 TEST_F(RemoteObjects, ReadWhatWasAnnouncedWithFewRequests) {
@@ -114,9 +171,9 @@ TEST_F(RemoteObjects, KeepWhatComesAfterAnInterrupt) {
   });
   const auto object = open(server);
   std::string bytes(1'000, '\0');
-  EXPECT_THROW(object->read(bytes, 0, [] { throw std::logic_error("interrupt"); }), std::logic_error);
+  EXPECT_THROW(object->read(bytes, 50'000, [] { throw std::logic_error("interrupt"); }), std::logic_error);
   interrupted.set_value();
-  EXPECT_EQ(read(*object, {0, 1'000}), server.object().substr(0, 1'000));
+  EXPECT_EQ(read(*object, {50'000, 1'000}), server.object().substr(50'000, 1'000));
   EXPECT_EQ(server.requests(), 2);
 }
 
@@ -167,11 +224,89 @@ TEST_F(RemoteObjects, CountWhatNobodyReads) {
   const auto object = open(server);
   const std::int64_t asked = ReadCounts::of_process().asked.value();
   const std::int64_t unread = ReadCounts::of_process().unread.value();
-  const std::vector<ByteRange> rows{{0, 50'000}, {60'000, 50'000}};
+  const std::vector<ByteRange> rows{{100'000, 50'000}, {160'000, 50'000}};
   object->will_read(rows);
   for (const ByteRange& row : rows) read(*object, row);
   EXPECT_EQ(ReadCounts::of_process().asked.value() - asked, 110'000);
   EXPECT_EQ(ReadCounts::of_process().unread.value() - unread, 10'000);
+}
+
+TEST_F(RemoteObjects, DropWhatOnlyAReaderThatEndsHasAskedFor) {
+  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+  std::promise<void> ended;
+  const std::shared_future<void> ends = ended.get_future();
+  // Sends the first half at once, and the other when a reader has ended.
+  HttpServer server(random_object(16 * kMiB), [ends](const Asked& asked, Reply right) {
+    if (asked.range.offset >= 8 * kMiB) ends.wait_for(std::chrono::seconds(20));
+    return right;
+  });
+  const auto object = open(server);
+  const auto ask = [&](AheadClaim& claim, const ByteRange& range) {
+    const AheadClaim::Scope asks(claim);
+    object->will_read({&range, 1});
+  };
+  const auto asked_by_read = [&](const ByteRange& range) {
+    const std::int64_t before = ReadCounts::of_process().asked.value();
+    EXPECT_EQ(read(*object, range), server.object().substr(range.offset, range.size));
+    return ReadCounts::of_process().asked.value() - before;
+  };
+  auto one = std::make_unique<AheadClaim>();
+  AheadClaim other;
+  ask(*one, {0, 16 * kMiB});
+  ask(other, {15 * kMiB, 1'000});
+  EXPECT_EQ(asked_by_read({kMiB / 2, 1'000}), 0);
+  one.reset();
+  ended.set_value();
+  EXPECT_EQ(asked_by_read({15 * kMiB, 1'000}), 0) << "it is kept for the other reader";
+  EXPECT_GT(asked_by_read({kMiB / 2 + 1'000, 1'000}), 0) << "it had come";
+  EXPECT_GT(asked_by_read({7 * kMiB, 1'000}), 0);
+}
+
+TEST_F(RemoteObjects, AreNotKeptForAReaderThatEnds) {
+  HttpServer server(random_object(1'000'000));
+  auto object = open(server);
+  {
+    AheadClaim claim;
+    const AheadClaim::Scope asks(claim);
+    const std::vector<ByteRange> ahead{{0, 1'000'000}};
+    object->will_read(ahead);
+  }
+  const std::weak_ptr<RemoteObject> known = object;
+  object.reset();
+  EXPECT_TRUE(known.expired());
+}
+
+TEST_F(RemoteObjects, EndNoReadWithTheReaderThatAskedInAdvance) {
+  std::promise<void> asked_for;
+  std::promise<void> ended;
+  const std::shared_future<void> ends = ended.get_future();
+  HttpServer server(random_object(1'000'000), [&asked_for, ends](const Asked& asked, Reply right) {
+    if (asked.number == 2) asked_for.set_value();
+    if (asked.number >= 2) ends.wait_for(std::chrono::seconds(20));
+    return right;
+  });
+  const auto object = open(server);
+  auto claim = std::make_unique<AheadClaim>();
+  {
+    const AheadClaim::Scope asks(*claim);
+    const std::vector<ByteRange> ahead{{0, 1'000'000}};
+    object->will_read(ahead);
+  }
+  asked_for.get_future().wait();
+  std::promise<void> reading;
+  auto reads = std::async(std::launch::async, [&] {
+    std::string bytes(1'000, '\0');
+    object->read(bytes, 50'000, [&, is_first = true, limit = time_limit()]() mutable {
+      if (std::exchange(is_first, false)) reading.set_value();
+      limit();
+    });
+    return bytes;
+  });
+  reading.get_future().wait();
+  claim.reset();
+  ended.set_value();
+  EXPECT_EQ(reads.get(), server.object().substr(50'000, 1'000));
+  EXPECT_EQ(server.requests(), 2);
 }
 
 TEST_F(RemoteObjects, AreListedThoughAnAnswerIsCutOff) {

@@ -8,7 +8,7 @@ from store_kinds import KINDS, SAS, Bucket
 from torch_distinput import _C
 
 AZ = next(kind for kind in KINDS if kind.name == "az-key")
-DATA = bytes(range(256)) * 10
+DATA = bytes(range(256)) * 40
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def test_a_glob_lists_once_and_asks_no_object_for_its_version(shards):
     assert len(list(tdi.TFRecordDataset(shards.url("a/train-*")))) == 3
     asked = shards.server.requests()
     assert [entry.operation for entry in asked].count("list") == 1
-    assert not any(entry.range == (0, 0) for entry in asked)
+    assert all("if-match" in entry.headers for entry in asked if entry.operation == "read")
 
 
 def test_braces_in_a_source_stand_for_names_in_their_order(store):
@@ -111,3 +111,14 @@ def test_a_position_holds_where_a_url_is_signed_anew(http_store):
 def test_patterns_of_paths_are_names_as_before(tmp_path):
     (tmp_path / "a{0}*").write_bytes(records("literal"))
     assert list(tdi.TFRecordDataset(tmp_path / "a{0}*")) == [b"literal"]
+
+
+def test_the_first_bytes_of_a_thousand_objects_are_kept_until_they_are_opened(http_store):
+    names = [f"part-{number}" for number in range(1030)]
+    urls = http_store.put_all({name: name.encode() for name in names})
+    assert list(tdi.Dataset.list_files(urls, shuffle=False)) == sorted(urls)
+    http_store.server.forget_requests()
+    assert _C.InputFile(urls[-1], "test").read_at(0, 20) == b"part-1029"
+    assert http_store.server.requests() == []
+    assert _C.InputFile(urls[0], "test").read_at(0, 20) == b"part-0"
+    assert len(http_store.server.requests()) == 1

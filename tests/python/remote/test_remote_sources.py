@@ -1,8 +1,10 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Rows of objects are those of the same files, in the same order."""
 
+import io
 import random
 
+import numpy as np
 import pytest
 from remote_sources import ROWS, SOURCES, elements, upload, write
 
@@ -19,6 +21,16 @@ def both(request, kind, tmp_path, object_server):
     """The dataset over files, and that over objects."""
     paths = write(kind, tmp_path)
     return SOURCES[kind].open(paths), SOURCES[kind].open(upload(object_server, paths, request.param))
+
+
+def test_an_array_is_open_after_one_answer(store):
+    file = io.BytesIO()
+    np.save(file, np.arange(10_000).reshape(100, 100))
+    url = store.put("array.npy", file.getvalue())
+    rows = tdi.NumpyDataset(url)
+    assert len(rows) == 100
+    assert len(store.server.requests()) == 1
+    assert next(iter(rows))[1] == 1
 
 
 def test_rows_are_those_of_the_files(both):

@@ -4,12 +4,13 @@
 import dataclasses
 import io
 import json
+import math
 import os
 
 import pytest
 import torch
 from remote_sources import BUCKET, SOURCES, upload, write
-from remote_store import twice
+from remote_store import HEAD, twice
 from sample_files import tf_records
 
 import torch_distinput as tdi
@@ -49,7 +50,9 @@ def test_counts_are_those_of_the_server(object_server):
     again = network.hedges + network.retries  # of a busy machine; they may end before the server sees them
     assert network.requests - again <= len(asked) <= network.requests
     ranges = [(entry.range[0], entry.range[1] + 1) for entry in asked]
-    assert network.bytes == sum(end - begin for begin, end in ranges) - twice(ranges)
+    # A row that came between others before anybody wanted it may be asked for again; doubled requests count once.
+    sent = sum(end - begin for begin, end in ranges)
+    assert sent - twice(ranges) <= network.bytes <= sent
     assert network.wasted_bytes == network.bytes - ROW * MANY < 0.2 * ROW * MANY
     assert network.throttled == 0
     assert 0 < network.answer_p50 <= network.answer_p99 < 5 and network.limit >= 16
@@ -120,6 +123,20 @@ def test_monitors_show_it(object_server):
 
     Scalars(Writer(), loaders["far"]).write(1)
     assert written["input/network/limit"] == loaders["far"].stats().network.limit
+
+
+def test_rows_in_order_take_few_requests(object_server):
+    path = put_rows(object_server, "in order", row=100_000)
+    rows = tdi.FixedLengthRecordDataset(object_server.url("http", path), 100_000).batch(8)
+    rows.cardinality()
+    object_server.forget_requests()
+    assert sum(1 for _ in rows) == MANY / 8
+    asked = [entry.range for entry in object_server.requests(object=path)]
+    later = [last + 1 - first for first, last in asked if first > 100_000 * MANY / 2]
+    most = min(max(max(later), 1 << 20), 8 << 20)  # bytes of a request, which follow from what a connection brings
+    # Until the horizon is reached, each announcement is twice as large as the one before; eight threads begin.
+    start = 8 + math.ceil(math.log2(most / 800_000))
+    assert len(set(asked)) <= 1.2 * 100_000 * MANY / most + start
 
 
 # verdict()
@@ -260,7 +277,7 @@ def test_a_missing_index_is_told_and_not_made(object_server):
         assert any(fact.startswith("index: ") and "distinput index URL" in fact for fact in explained.facts)
         assert "requests" not in network_fact(explained) and "not known before there is an index" in explained
     assert "steps: not known" in loader.explain().facts
-    assert sum(entry.sent for entry in object_server.requests(object=f"{BUCKET}/unindexed")) < 100
+    assert sum(entry.sent for entry in object_server.requests(object=f"{BUCKET}/unindexed")) == HEAD
     assert len(dataset) == 20
     assert (
         "index: " not in dataset.explain() and predicted(dataset.explain()) > 0 and "20 elements" in dataset.explain()

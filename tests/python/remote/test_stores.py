@@ -31,6 +31,17 @@ def test_an_empty_object_is_read(object_server, kind):
 
 
 @all_kinds
+def test_the_first_bytes_come_with_the_version(object_server, kind):
+    bucket = Bucket(kind, object_server)
+    bucket.put({"small": b"abc", "x": DATA})
+    small, file = bucket.open("small"), bucket.open("x")
+    object_server.forget_requests()
+    assert small.read_at(0, 10) == b"abc" and file.read_at(0, 4096) == DATA[:4096]
+    assert object_server.requests() == []
+    assert file.read_at(4000, 200) == DATA[4000:4200]
+
+
+@all_kinds
 def test_a_list_of_several_pages_has_all_names_and_sizes(object_server, kind):
     bucket = Bucket(kind, object_server)
     sizes = {name: place for place, name in enumerate(ODD_NAMES)}

@@ -9,6 +9,7 @@ from object_server import S3_KEY, S3_SECRET, ObjectServer
 
 from torch_distinput import _C
 
+HEAD = 4096  # bytes that the library asks for to learn the version
 _NUMBERS = itertools.count()
 
 
@@ -45,11 +46,11 @@ class RemoteStore:
         return [self.url(name) for name in objects]
 
     def reads(self, name: str) -> list[tuple[int, int]]:
-        """Begin and end of each range of an object that was sent, but for the first byte, by which the library learns
-        the version. A slow request may be made again on another connection; the one that loses is not sent."""
+        """Begin and end of each range of an object that was sent, but for the first bytes, with which the library
+        learns the version. A slow request may be made again on another connection; the one that loses is not sent."""
         entries = self.server.requests(object=self.object(name), operation="read")
         ranges = [entry.range for entry in entries if entry.range is not None and entry.sent > 0]
-        return [(first, last + 1) for first, last in ranges if (first, last) != (0, 0)]
+        return [(first, last + 1) for first, last in ranges if first > 0 or last >= HEAD]
 
 
 def twice(ranges: list[tuple[int, int]]) -> int:
