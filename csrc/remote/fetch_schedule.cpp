@@ -20,21 +20,30 @@ constexpr double kProbes = 2;
 /// Those that wait to be repeated are spread over this time once the server works again.
 constexpr Nanos kRecall = kSecond;
 
+/// `since`, later by the time for which `bytes` suffice at `rate`: a body that is faster reaches `now`, and
+/// one that is slower stays behind more and more.
+Nanos paid_until(Nanos since, std::uint64_t bytes, double rate, Nanos now) {
+  const double most = static_cast<double>(now - since);
+  return since + static_cast<Nanos>(std::min(most, static_cast<double>(bytes) * kSecond / rate));
+}
+
 }  // namespace
 
 FetchSchedule::FetchSchedule(FetchRules rules, std::uint64_t seed) : rules_(rules), random_(seed) {}
 
 FetchSchedule::~FetchSchedule() = default;
 
-void FetchSchedule::add(FetchId id, const std::string& key, Nanos patience, Nanos now) {
+void FetchSchedule::add(FetchId id, const std::string& key, Nanos patience, bool goes_on, Nanos now) {
   auto& origin = origins_[key];
   if (origin == nullptr) {
     origin = std::make_unique<Origin>();
     origin->refilled = now;
+    set_limits(*origin);
   }
   origin->retry_tokens = std::min(kMostRetryTokens, origin->retry_tokens + rules_.retry_share);
   origin->hedge_tokens = std::min(kMostHedgeTokens, origin->hedge_tokens + rules_.hedge_share);
-  fetches_.emplace(id, Fetch{.id = id, .origin = origin.get(), .patience = patience, .queued = true});
+  fetches_.emplace(
+      id, Fetch{.id = id, .origin = origin.get(), .patience = patience, .goes_on = goes_on, .queued = true});
   origin->queue.push_back(id);
 }
 
@@ -61,7 +70,7 @@ bool FetchSchedule::first_byte(AttemptId id, Nanos now) {
   Fetch& fetch = fetches_.at(attempt.fetch);
   if (fetch.speaker != 0) return fetch.speaker == id;
   fetch.speaker = id;
-  attempt.answered = attempt.heard = fetch.origin->heard = now;
+  attempt.answered = attempt.heard = attempt.on_pace = fetch.origin->heard = now;
   --unanswered_;
   counts_.answers.add(now - attempt.began);
   fetch.origin->latencies.add(now - attempt.began);
@@ -73,11 +82,16 @@ bool FetchSchedule::first_byte(AttemptId id, Nanos now) {
 void FetchSchedule::progress(AttemptId id, std::uint64_t bytes, Nanos now) {
   const auto found = attempts_.find(id);
   if (found == attempts_.end()) return;
-  Fetch& fetch = fetches_.at(found->second.fetch);
-  found->second.heard = fetch.origin->heard = now;
+  Attempt& attempt = found->second;
+  Fetch& fetch = fetches_.at(attempt.fetch);
+  attempt.heard = fetch.origin->heard = now;
   if (bytes == 0) return;
-  fetch.progressed = now;
-  found->second.bytes += bytes;
+  attempt.bytes += bytes;
+  // What an attempt before had brought as well is no progress.
+  const std::uint64_t fresh =
+      fetch.goes_on ? bytes : std::min(bytes, attempt.bytes - std::min(attempt.bytes, fetch.most));
+  fetch.progressed = paid_until(fetch.progressed, fresh, rules_.least_rate, now);
+  attempt.on_pace = paid_until(attempt.on_pace, bytes, fetch.origin->slow, now);
   fetch.origin->limit.received(bytes, now);
 }
 
@@ -194,6 +208,7 @@ void FetchSchedule::end_attempt(AttemptId id) {
   if (fetch.speaker == id) fetch.speaker = 0;
   --fetch.origin->running;
   if (found->second.answered < 0) --unanswered_;
+  fetch.most = std::max(fetch.most, found->second.bytes);
   attempts_.erase(found);
 }
 
@@ -239,12 +254,14 @@ void FetchSchedule::look_at_clocks(Nanos now) {
       origin.queue.push_front(fetch.id);
     }
     for (const AttemptId id : {fetch.first, fetch.second}) give_up_if_stalled(id, origin, now);
+    ask_again_if_crawling(fetch, now);
     hedge(fetch, now);
   }
 }
 
 /// Once for all attempts: quantiles are not free.
 void FetchSchedule::set_limits(Origin& origin) const noexcept {
+  origin.slow = std::max(rules_.least_rate, rules_.least_share * origin.latencies.rate());
   origin.stall = rules_.stall;
   origin.late = 0;
   if (origin.latencies.count() < kTelling) return;
@@ -260,6 +277,24 @@ void FetchSchedule::give_up_if_stalled(AttemptId id, Origin& origin, Nanos now) 
   end(id, Ending::kFailed, -1, now);
   // One silent request says nothing of a server that answers others.
   if (now - origin.heard > origin.stall) origin.limit.throttled(now);
+}
+
+/// A body that crawls is ended only where the rest of it, and no more, can be asked for at once: it is better
+/// than none.
+void FetchSchedule::ask_again_if_crawling(Fetch& fetch, Nanos now) {
+  Origin& origin = *fetch.origin;
+  if (fetch.speaker == 0 || !fetch.goes_on || origin.retry_tokens < 1) return;
+  const Attempt& attempt = attempts_.at(fetch.speaker);
+  if (now - attempt.on_pace <= origin.stall) return;
+  // Where all bodies have become so slow, it is their rate that is soon compared with.
+  origin.latencies.add_slow_body(attempt.bytes, now - attempt.answered);
+  origin.retry_tokens -= 1;
+  ++counts_.stalled;
+  ++counts_.retries;
+  cancel_attempts(fetch, 0);
+  fetch.hedged = false;
+  fetch.queued = true;
+  origin.queue.push_front(fetch.id);
 }
 
 void FetchSchedule::hedge(Fetch& fetch, Nanos now) {

@@ -29,6 +29,8 @@ struct FetchRules {
   double retry_share = 0.10;              ///< repetitions beside requests
   double hedge_share = 0.02;              ///< doubled requests beside requests
   Nanos least_hedge = 50 * kMillisecond;  ///< a request is not doubled before
+  double least_rate = 1024;               ///< bytes a second; a body that brings fewer makes no progress
+  double least_share = 0.05;  ///< of the rate of the server's other bodies; slower ones are asked for again
 };
 
 /// What became of an attempt.
@@ -49,7 +51,8 @@ class FetchSchedule {
   ~FetchSchedule();
 
   /// A fetch from `origin` (scheme, host and port), which is given up after `patience` without progress.
-  void add(FetchId fetch, const std::string& origin, Nanos patience, Nanos now);
+  /// `goes_on`: a repetition asks only for what has not come; else it begins anew.
+  void add(FetchId fetch, const std::string& origin, Nanos patience, bool goes_on, Nanos now);
   /// Somebody waits for the fetch now. Unknown ones are ignored, here and below.
   void urge(FetchId fetch);
   /// Nobody wants the fetch any more.
@@ -102,12 +105,15 @@ class FetchSchedule {
     // By the latencies, as the clocks were looked at last.
     Nanos stall = 0;  ///< an attempt without a byte for so long is given up
     Nanos late = 0;   ///< a request without an answer for so long is late; 0: too few answers tell
+    double slow = 0;  ///< bytes a second; slower bodies crawl
   };
   struct Fetch {
     FetchId id;
     Origin* origin;
     Nanos patience;
-    Nanos progressed = -1;      ///< the last time that it began or came further; -1: it has not begun
+    bool goes_on;
+    std::uint64_t most = 0;     ///< bytes that an attempt brought which has ended
+    Nanos progressed = -1;      ///< until when what came suffices, at the least rate; -1: it has not begun
     Nanos due = -1;             ///< when it may be repeated; -1: it does not wait for that
     bool is_recallable = true;  ///< may be repeated before `due` once the server answers others
     Nanos delay = 0;            ///< the last one
@@ -123,6 +129,7 @@ class FetchSchedule {
     Nanos began;
     Nanos heard;          ///< when its last byte came
     Nanos answered = -1;  ///< when its first byte came
+    Nanos on_pace = -1;   ///< until when what came suffices, at the rate below which bodies crawl
     std::uint64_t bytes = 0;
     bool is_hedge;
   };
@@ -136,6 +143,7 @@ class FetchSchedule {
   void set_limits(Origin& origin) const noexcept;
   void pass(Nanos now) noexcept;
   void give_up_if_stalled(AttemptId id, Origin& origin, Nanos now);
+  void ask_again_if_crawling(Fetch& fetch, Nanos now);
   void look_at_clocks(Nanos now);
   void hedge(Fetch& fetch, Nanos now);
   void start_waiting(Origin& origin, Nanos now);

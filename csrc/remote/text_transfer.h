@@ -25,6 +25,7 @@ class TextTransfer final : public Transfer {
 
   std::string origin() const override { return place_->origin(); }
   Nanos patience() const override { return place_->patience(); }
+  bool goes_on() const override { return false; }
   HttpRequest request(SigningTime now) override;
   Verdict judge(const HttpHead& head) override;
   bool take(std::span<const char> bytes) override;
@@ -53,6 +54,7 @@ class VersionTransfer final : public Transfer {
 
   std::string origin() const override { return place_->origin(); }
   Nanos patience() const override { return place_->patience(); }
+  bool goes_on() const override { return false; }
   HttpRequest request(SigningTime now) override { return place_->get({0, 1}, "", now); }
   Verdict judge(const HttpHead& head) override;
   bool take(std::span<const char>) override { return true; }
