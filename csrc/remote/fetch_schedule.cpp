@@ -49,7 +49,9 @@ void FetchSchedule::add(FetchId id, const std::string& key, Nanos patience, bool
 
 void FetchSchedule::urge(FetchId id) {
   Fetch* const fetch = find(id);
-  if (fetch == nullptr || !fetch->queued || fetch->origin->queue.front() == id) return;
+  if (fetch == nullptr) return;
+  fetch->urged = true;
+  if (!fetch->queued || fetch->origin->queue.front() == id) return;
   // Its place further back is passed over later, because then it is not queued any more.
   fetch->origin->queue.push_front(id);
 }
@@ -236,6 +238,9 @@ void FetchSchedule::look_at_clocks(Nanos now) {
     origin->retry_tokens = std::min(kMostRetryTokens, origin->retry_tokens + kProbes * seconds);
     set_limits(*origin);
   }
+  // What somebody waits for has the first of the budget: what is read ahead must not use it up.
+  for (auto& [id, fetch] : fetches_)
+    if (fetch.urged) repeat_if_due(fetch, now);
   for (auto next = fetches_.begin(); next != fetches_.end();) {
     Fetch& fetch = (next++)->second;
     Origin& origin = *fetch.origin;
@@ -244,19 +249,33 @@ void FetchSchedule::look_at_clocks(Nanos now) {
       drop(fetch.id);
       continue;
     }
-    if (fetch.due >= 0 && now >= fetch.due && origin.retry_tokens >= 1) {
-      origin.retry_tokens -= 1;
-      ++counts_.retries;
-      --origin.delayed;
-      fetch.due = -1;
-      fetch.hedged = false;
-      fetch.queued = true;
-      origin.queue.push_front(fetch.id);
-    }
+    repeat_if_due(fetch, now);
     for (const AttemptId id : {fetch.first, fetch.second}) give_up_if_stalled(id, origin, now);
     ask_again_if_crawling(fetch, now);
     hedge(fetch, now);
   }
+}
+
+void FetchSchedule::repeat_if_due(Fetch& fetch, Nanos now) {
+  Origin& origin = *fetch.origin;
+  if (fetch.due < 0 || now < fetch.due || origin.retry_tokens < 1) return;
+  --origin.delayed;
+  fetch.due = -1;
+  repeat(fetch);
+}
+
+/// REQUIRES: a repetition is within the budget, and no attempt is under way.
+void FetchSchedule::repeat(Fetch& fetch) {
+  fetch.origin->retry_tokens -= 1;
+  ++counts_.retries;
+  fetch.hedged = false;
+  fetch.queued = true;
+  auto& queue = fetch.origin->queue;
+  const auto waits = [this](FetchId id) {
+    const Fetch* const other = find(id);
+    return other != nullptr && other->urged;
+  };
+  queue.insert(fetch.urged ? queue.begin() : std::find_if_not(queue.begin(), queue.end(), waits), fetch.id);
 }
 
 /// Once for all attempts: quantiles are not free.
@@ -288,13 +307,9 @@ void FetchSchedule::ask_again_if_crawling(Fetch& fetch, Nanos now) {
   if (now - attempt.on_pace <= origin.stall) return;
   // Where all bodies have become so slow, it is their rate that is soon compared with.
   origin.latencies.add_slow_body(attempt.bytes, now - attempt.answered);
-  origin.retry_tokens -= 1;
   ++counts_.stalled;
-  ++counts_.retries;
   cancel_attempts(fetch, 0);
-  fetch.hedged = false;
-  fetch.queued = true;
-  origin.queue.push_front(fetch.id);
+  repeat(fetch);
 }
 
 void FetchSchedule::hedge(Fetch& fetch, Nanos now) {

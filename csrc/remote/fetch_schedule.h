@@ -53,7 +53,8 @@ class FetchSchedule {
   /// A fetch from `origin` (scheme, host and port), which is given up after `patience` without progress.
   /// `goes_on`: a repetition asks only for what has not come; else it begins anew.
   void add(FetchId fetch, const std::string& origin, Nanos patience, bool goes_on, Nanos now);
-  /// Somebody waits for the fetch now. Unknown ones are ignored, here and below.
+  /// Somebody waits for the fetch now: it starts, and is repeated, before others. Unknown ones are ignored,
+  /// here and below.
   void urge(FetchId fetch);
   /// Nobody wants the fetch any more.
   void drop(FetchId fetch);
@@ -120,6 +121,7 @@ class FetchSchedule {
     int tries = 0;
     bool hedged = false;
     bool queued = false;
+    bool urged = false;
     AttemptId first = 0;    ///< an attempt under way; 0: none
     AttemptId second = 0;   ///< a doubled one
     AttemptId speaker = 0;  ///< the one of both whose body counts; 0: neither yet
@@ -139,6 +141,8 @@ class FetchSchedule {
   void cancel_attempts(Fetch& fetch, AttemptId but);
   void end_attempt(AttemptId id);
   void wait_to_retry(Fetch& fetch, Nanos retry_after, Nanos now);
+  void repeat_if_due(Fetch& fetch, Nanos now);
+  void repeat(Fetch& fetch);
   void recall(Origin& origin, Nanos now);
   void set_limits(Origin& origin) const noexcept;
   void pass(Nanos now) noexcept;

@@ -53,9 +53,10 @@ Transfer::Verdict VersionTransfer::judge(const HttpHead& head) {
   // An empty object has no first byte.
   if (head.status == 416 && got && got->total == 0) return Verdict::kDone;
   if (head.status >= 400) return Verdict::kRead;
+  // An answer to another question may be of another object.
+  if (got && (got->range.offset != 0 || got->range.size != 1 || got->total < 0)) return Verdict::kRepeat;
   place_->settle();
   if (got) {
-    if (got->total < 0) return Verdict::kRepeat;
     version_.size = static_cast<std::uint64_t>(got->total);
     return Verdict::kTake;
   }

@@ -84,6 +84,20 @@ TEST(FetchSchedule, RepeatsWithinItsBudget) {
   EXPECT_GT(counts.retries, 20);
 }
 
+TEST(FetchSchedule, RepeatsFirstWhatSomebodyWaitsFor) {
+  int asked = 0;
+  SimulatedFetches run({}, 1, [&](Nanos, int) {
+    return ++asked <= 100 ? SimulatedAnswer{.ending = Ending::kFailed}
+                          : SimulatedAnswer{.ending = Ending::kRefused};
+  });
+  for (FetchId id = 1; id <= 100; ++id) run.add(id);
+  run.run(kSecond);
+  run.schedule.urge(100);
+  run.run(kSecond);
+  EXPECT_TRUE(run.refused.contains(100)) << "it does not wait until all others were repeated";
+  EXPECT_LT(run.refused.size(), 50u);
+}
+
 TEST(FetchSchedule, LivesThroughTenSecondsOfRefusalsAndIsBackSoon) {
   SimulatedFetches run({}, 1, [](Nanos now, int) {
     SimulatedAnswer answer;

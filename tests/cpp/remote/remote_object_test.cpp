@@ -53,6 +53,17 @@ TEST_F(RemoteObjects, MayBeEmptyMissingOrOfUnknownSize) {
   EXPECT_EQ(error_of([&] { open(unknown); })->kind(), Kind::kUnavailable);
 }
 
+TEST_F(RemoteObjects, HaveNotTheSizeThatAnAnswerToAnotherQuestionTells) {
+  for (const char* range : {"bytes 5-9/300", "bytes 0-9/300", "bytes */300"}) {
+    HttpServer server("12", [=](const Asked& asked, Reply right) {
+      if (asked.number == 1) right.headers = {{"Content-Range", range}};
+      return right;
+    });
+    EXPECT_EQ(open(server)->version().size, 2u) << range;
+    EXPECT_EQ(server.requests(), 2);
+  }
+}
+
 TEST_F(RemoteObjects, ReadWhatWasAnnouncedWithFewRequests) {
   HttpServer server(random_object(4'000'000));
   const auto object = open(server);
