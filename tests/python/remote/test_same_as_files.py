@@ -170,7 +170,7 @@ def live(case, names, replicas, state, last):
         for step in itertools.islice(iterator, None if last else case.steps):
             steps.append([plain(part) for part in strategy.experimental_local_results(step)])
         return steps, iterator.state_dict()
-    except (ValueError, OSError, RuntimeError) as error:
+    except (TypeError, ValueError, OSError, RuntimeError) as error:
         return steps, error
     finally:
         if iterator is not None:

@@ -61,7 +61,9 @@ def _tar(path: Path, rows: Iterable[int]) -> None:
 def _table(rows: Iterable[int]) -> Any:
     rows = list(rows)
     pa = pytest.importorskip("pyarrow")
-    return pa.table({"i": pa.array(rows, pa.int64()), "s": pa.array([f"row {row}" * (row % 3) for row in rows])})
+    return pa.table(
+        {"i": pa.array(rows, pa.int64()), "s": pa.array([f"row {row}" * (row % 3) for row in rows], pa.string())}
+    )
 
 
 def _parquet(path: Path, rows: Iterable[int]) -> None:
