@@ -367,7 +367,10 @@ class _Loop:
         _drain(flow.destination)
         if how == "half_close":
             flow.dark, flow.reading = True, False
-            flow.destination.shutdown(socket.SHUT_WR)
+            try:
+                flow.destination.shutdown(socket.SHUT_WR)
+            except OSError:  # the other side has left
+                raise _Closed from None
             return
         raise _Reset if how == "reset" else _Closed
 
