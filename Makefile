@@ -117,6 +117,7 @@ test-cpp: build tools
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
 
 test-all: export TDI_SCHEDULES := 100000
+test-all: export TDI_FAULTS := 10000
 test-all: test-cpp test-tsan test-asan
 	$(PY) -m pytest tests
 

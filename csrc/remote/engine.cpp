@@ -187,7 +187,8 @@ void Engine::State::obey() {
     switch (command.kind) {
       case Command::Kind::kBegin: {
         const std::lock_guard lock(mutex);
-        schedule.add(command.fetch, command.transfer->origin(), command.transfer->patience(), now());
+        const Transfer& transfer = *command.transfer;
+        schedule.add(command.fetch, transfer.origin(), transfer.patience(), transfer.goes_on(), now());
         fetches.emplace(command.fetch, Fetch{std::move(command.transfer), now()});
         break;
       }
@@ -235,6 +236,8 @@ bool Engine::State::on_head(AttemptId id, HttpHead head) {
     finish(attempt.fetch, std::move(error));
     return false;
   }
+  if (attempt.verdict == Transfer::Verdict::kTake)
+    fetch->second.problem = "the rest of the answer did not come";
   return attempt.verdict == Transfer::Verdict::kTake || attempt.verdict == Transfer::Verdict::kRead;
 }
 

@@ -14,7 +14,7 @@ struct FetchCounts {
   std::int64_t hedges = 0;      ///< of these, doubled ones
   std::int64_t hedges_won = 0;  ///< doubled ones that answered first
   std::int64_t throttled = 0;   ///< answers that said so
-  std::int64_t stalled = 0;     ///< attempts that were given up without a byte
+  std::int64_t stalled = 0;     ///< attempts that were given up: no bytes came, or hardly any
   Nanos busy = 0;               ///< time in which attempts were under way
   Nanos full = 0;               ///< part of it: the limit of a server kept fetches waiting
   Nanos running = 0;            ///< time of all attempts, added up

@@ -20,27 +20,38 @@ constexpr double kProbes = 2;
 /// Those that wait to be repeated are spread over this time once the server works again.
 constexpr Nanos kRecall = kSecond;
 
+/// `since`, later by the time for which `bytes` suffice at `rate`: a body that is faster reaches `now`, and
+/// one that is slower stays behind more and more.
+Nanos paid_until(Nanos since, std::uint64_t bytes, double rate, Nanos now) {
+  const double most = static_cast<double>(now - since);
+  return since + static_cast<Nanos>(std::min(most, static_cast<double>(bytes) * kSecond / rate));
+}
+
 }  // namespace
 
 FetchSchedule::FetchSchedule(FetchRules rules, std::uint64_t seed) : rules_(rules), random_(seed) {}
 
 FetchSchedule::~FetchSchedule() = default;
 
-void FetchSchedule::add(FetchId id, const std::string& key, Nanos patience, Nanos now) {
+void FetchSchedule::add(FetchId id, const std::string& key, Nanos patience, bool goes_on, Nanos now) {
   auto& origin = origins_[key];
   if (origin == nullptr) {
     origin = std::make_unique<Origin>();
     origin->refilled = now;
+    set_limits(*origin);
   }
   origin->retry_tokens = std::min(kMostRetryTokens, origin->retry_tokens + rules_.retry_share);
   origin->hedge_tokens = std::min(kMostHedgeTokens, origin->hedge_tokens + rules_.hedge_share);
-  fetches_.emplace(id, Fetch{.id = id, .origin = origin.get(), .patience = patience, .queued = true});
+  fetches_.emplace(
+      id, Fetch{.id = id, .origin = origin.get(), .patience = patience, .goes_on = goes_on, .queued = true});
   origin->queue.push_back(id);
 }
 
 void FetchSchedule::urge(FetchId id) {
   Fetch* const fetch = find(id);
-  if (fetch == nullptr || !fetch->queued || fetch->origin->queue.front() == id) return;
+  if (fetch == nullptr) return;
+  fetch->urged = true;
+  if (!fetch->queued || fetch->origin->queue.front() == id) return;
   // Its place further back is passed over later, because then it is not queued any more.
   fetch->origin->queue.push_front(id);
 }
@@ -61,7 +72,7 @@ bool FetchSchedule::first_byte(AttemptId id, Nanos now) {
   Fetch& fetch = fetches_.at(attempt.fetch);
   if (fetch.speaker != 0) return fetch.speaker == id;
   fetch.speaker = id;
-  attempt.answered = attempt.heard = fetch.origin->heard = now;
+  attempt.answered = attempt.heard = attempt.on_pace = fetch.origin->heard = now;
   --unanswered_;
   counts_.answers.add(now - attempt.began);
   fetch.origin->latencies.add(now - attempt.began);
@@ -73,11 +84,16 @@ bool FetchSchedule::first_byte(AttemptId id, Nanos now) {
 void FetchSchedule::progress(AttemptId id, std::uint64_t bytes, Nanos now) {
   const auto found = attempts_.find(id);
   if (found == attempts_.end()) return;
-  Fetch& fetch = fetches_.at(found->second.fetch);
-  found->second.heard = fetch.origin->heard = now;
+  Attempt& attempt = found->second;
+  Fetch& fetch = fetches_.at(attempt.fetch);
+  attempt.heard = fetch.origin->heard = now;
   if (bytes == 0) return;
-  fetch.progressed = now;
-  found->second.bytes += bytes;
+  attempt.bytes += bytes;
+  // What an attempt before had brought as well is no progress.
+  const std::uint64_t fresh =
+      fetch.goes_on ? bytes : std::min(bytes, attempt.bytes - std::min(attempt.bytes, fetch.most));
+  fetch.progressed = paid_until(fetch.progressed, fresh, rules_.least_rate, now);
+  attempt.on_pace = paid_until(attempt.on_pace, bytes, fetch.origin->slow, now);
   fetch.origin->limit.received(bytes, now);
 }
 
@@ -194,6 +210,7 @@ void FetchSchedule::end_attempt(AttemptId id) {
   if (fetch.speaker == id) fetch.speaker = 0;
   --fetch.origin->running;
   if (found->second.answered < 0) --unanswered_;
+  fetch.most = std::max(fetch.most, found->second.bytes);
   attempts_.erase(found);
 }
 
@@ -221,6 +238,9 @@ void FetchSchedule::look_at_clocks(Nanos now) {
     origin->retry_tokens = std::min(kMostRetryTokens, origin->retry_tokens + kProbes * seconds);
     set_limits(*origin);
   }
+  // What somebody waits for has the first of the budget: what is read ahead must not use it up.
+  for (auto& [id, fetch] : fetches_)
+    if (fetch.urged) repeat_if_due(fetch, now);
   for (auto next = fetches_.begin(); next != fetches_.end();) {
     Fetch& fetch = (next++)->second;
     Origin& origin = *fetch.origin;
@@ -229,22 +249,38 @@ void FetchSchedule::look_at_clocks(Nanos now) {
       drop(fetch.id);
       continue;
     }
-    if (fetch.due >= 0 && now >= fetch.due && origin.retry_tokens >= 1) {
-      origin.retry_tokens -= 1;
-      ++counts_.retries;
-      --origin.delayed;
-      fetch.due = -1;
-      fetch.hedged = false;
-      fetch.queued = true;
-      origin.queue.push_front(fetch.id);
-    }
+    repeat_if_due(fetch, now);
     for (const AttemptId id : {fetch.first, fetch.second}) give_up_if_stalled(id, origin, now);
+    ask_again_if_crawling(fetch, now);
     hedge(fetch, now);
   }
 }
 
+void FetchSchedule::repeat_if_due(Fetch& fetch, Nanos now) {
+  Origin& origin = *fetch.origin;
+  if (fetch.due < 0 || now < fetch.due || origin.retry_tokens < 1) return;
+  --origin.delayed;
+  fetch.due = -1;
+  repeat(fetch);
+}
+
+/// REQUIRES: a repetition is within the budget, and no attempt is under way.
+void FetchSchedule::repeat(Fetch& fetch) {
+  fetch.origin->retry_tokens -= 1;
+  ++counts_.retries;
+  fetch.hedged = false;
+  fetch.queued = true;
+  auto& queue = fetch.origin->queue;
+  const auto waits = [this](FetchId id) {
+    const Fetch* const other = find(id);
+    return other != nullptr && other->urged;
+  };
+  queue.insert(fetch.urged ? queue.begin() : std::find_if_not(queue.begin(), queue.end(), waits), fetch.id);
+}
+
 /// Once for all attempts: quantiles are not free.
 void FetchSchedule::set_limits(Origin& origin) const noexcept {
+  origin.slow = std::max(rules_.least_rate, rules_.least_share * origin.latencies.rate());
   origin.stall = rules_.stall;
   origin.late = 0;
   if (origin.latencies.count() < kTelling) return;
@@ -260,6 +296,20 @@ void FetchSchedule::give_up_if_stalled(AttemptId id, Origin& origin, Nanos now) 
   end(id, Ending::kFailed, -1, now);
   // One silent request says nothing of a server that answers others.
   if (now - origin.heard > origin.stall) origin.limit.throttled(now);
+}
+
+/// A body that crawls is ended only where the rest of it, and no more, can be asked for at once: it is better
+/// than none.
+void FetchSchedule::ask_again_if_crawling(Fetch& fetch, Nanos now) {
+  Origin& origin = *fetch.origin;
+  if (fetch.speaker == 0 || !fetch.goes_on || origin.retry_tokens < 1) return;
+  const Attempt& attempt = attempts_.at(fetch.speaker);
+  if (now - attempt.on_pace <= origin.stall) return;
+  // Where all bodies have become so slow, it is their rate that is soon compared with.
+  origin.latencies.add_slow_body(attempt.bytes, now - attempt.answered);
+  ++counts_.stalled;
+  cancel_attempts(fetch, 0);
+  repeat(fetch);
 }
 
 void FetchSchedule::hedge(Fetch& fetch, Nanos now) {

@@ -29,6 +29,8 @@ struct FetchRules {
   double retry_share = 0.10;              ///< repetitions beside requests
   double hedge_share = 0.02;              ///< doubled requests beside requests
   Nanos least_hedge = 50 * kMillisecond;  ///< a request is not doubled before
+  double least_rate = 1024;               ///< bytes a second; a body that brings fewer makes no progress
+  double least_share = 0.05;  ///< of the rate of the server's other bodies; slower ones are asked for again
 };
 
 /// What became of an attempt.
@@ -49,8 +51,10 @@ class FetchSchedule {
   ~FetchSchedule();
 
   /// A fetch from `origin` (scheme, host and port), which is given up after `patience` without progress.
-  void add(FetchId fetch, const std::string& origin, Nanos patience, Nanos now);
-  /// Somebody waits for the fetch now. Unknown ones are ignored, here and below.
+  /// `goes_on`: a repetition asks only for what has not come; else it begins anew.
+  void add(FetchId fetch, const std::string& origin, Nanos patience, bool goes_on, Nanos now);
+  /// Somebody waits for the fetch now: it starts, and is repeated, before others. Unknown ones are ignored,
+  /// here and below.
   void urge(FetchId fetch);
   /// Nobody wants the fetch any more.
   void drop(FetchId fetch);
@@ -102,18 +106,22 @@ class FetchSchedule {
     // By the latencies, as the clocks were looked at last.
     Nanos stall = 0;  ///< an attempt without a byte for so long is given up
     Nanos late = 0;   ///< a request without an answer for so long is late; 0: too few answers tell
+    double slow = 0;  ///< bytes a second; slower bodies crawl
   };
   struct Fetch {
     FetchId id;
     Origin* origin;
     Nanos patience;
-    Nanos progressed = -1;      ///< the last time that it began or came further; -1: it has not begun
+    bool goes_on;
+    std::uint64_t most = 0;     ///< bytes that an attempt brought which has ended
+    Nanos progressed = -1;      ///< until when what came suffices, at the least rate; -1: it has not begun
     Nanos due = -1;             ///< when it may be repeated; -1: it does not wait for that
     bool is_recallable = true;  ///< may be repeated before `due` once the server answers others
     Nanos delay = 0;            ///< the last one
     int tries = 0;
     bool hedged = false;
     bool queued = false;
+    bool urged = false;
     AttemptId first = 0;    ///< an attempt under way; 0: none
     AttemptId second = 0;   ///< a doubled one
     AttemptId speaker = 0;  ///< the one of both whose body counts; 0: neither yet
@@ -123,6 +131,7 @@ class FetchSchedule {
     Nanos began;
     Nanos heard;          ///< when its last byte came
     Nanos answered = -1;  ///< when its first byte came
+    Nanos on_pace = -1;   ///< until when what came suffices, at the rate below which bodies crawl
     std::uint64_t bytes = 0;
     bool is_hedge;
   };
@@ -132,10 +141,13 @@ class FetchSchedule {
   void cancel_attempts(Fetch& fetch, AttemptId but);
   void end_attempt(AttemptId id);
   void wait_to_retry(Fetch& fetch, Nanos retry_after, Nanos now);
+  void repeat_if_due(Fetch& fetch, Nanos now);
+  void repeat(Fetch& fetch);
   void recall(Origin& origin, Nanos now);
   void set_limits(Origin& origin) const noexcept;
   void pass(Nanos now) noexcept;
   void give_up_if_stalled(AttemptId id, Origin& origin, Nanos now);
+  void ask_again_if_crawling(Fetch& fetch, Nanos now);
   void look_at_clocks(Nanos now);
   void hedge(Fetch& fetch, Nanos now);
   void start_waiting(Origin& origin, Nanos now);

@@ -15,7 +15,14 @@ constexpr double kRateWeight = 0.1;
 void Latencies::add(Nanos time) noexcept { times_[count_++ % kKept] = time; }
 
 void Latencies::add_body(std::uint64_t bytes, Nanos time) noexcept {
-  if (bytes < kTellingBytes) return;
+  if (bytes >= kTellingBytes) add_rate(bytes, time);
+}
+
+void Latencies::add_slow_body(std::uint64_t bytes, Nanos time) noexcept {
+  if (rate_ > 0) add_rate(bytes, time);
+}
+
+void Latencies::add_rate(std::uint64_t bytes, Nanos time) noexcept {
   const double rate = static_cast<double>(bytes) * kSecond / static_cast<double>(std::max<Nanos>(time, 1));
   rate_ = rate_ == 0 ? rate : (1 - kRateWeight) * rate_ + kRateWeight * rate;
 }

@@ -16,6 +16,8 @@ class Latencies {
   void add(Nanos time) noexcept;
   /// Its body of `bytes` came in `time` after that.
   void add_body(std::uint64_t bytes, Nanos time) noexcept;
+  /// A body that fell behind the others, and was ended, had brought `bytes` in `time`.
+  void add_slow_body(std::uint64_t bytes, Nanos time) noexcept;
 
   /// Times that were seen.
   std::size_t count() const noexcept { return count_; }
@@ -25,6 +27,8 @@ class Latencies {
   double rate() const noexcept { return rate_; }
 
  private:
+  void add_rate(std::uint64_t bytes, Nanos time) noexcept;
+
   static constexpr std::size_t kKept = 128;
 
   std::array<Nanos, kKept> times_{};

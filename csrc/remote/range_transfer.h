@@ -37,6 +37,7 @@ class RangeTransfer final : public Transfer {
 
   std::string origin() const override { return place_->origin(); }
   Nanos patience() const override { return place_->patience(); }
+  bool goes_on() const override { return true; }
   HttpRequest request(SigningTime now) override;
   Verdict judge(const HttpHead& head) override;
   bool take(std::span<const char> bytes) override;

@@ -71,14 +71,17 @@ Transfer::Verdict VersionTransfer::judge(const HttpHead& head) {
   // An empty object has no first byte.
   if (head.status == 416 && got && got->total == 0) return Verdict::kDone;
   if (head.status >= 400) return Verdict::kRead;
+  if (got) {
+    // An answer to another question may be of another object.
+    if (got->total < 0) return Verdict::kRepeat;
+    const auto total = static_cast<std::uint64_t>(got->total);
+    if (got->range != ByteRange{0, std::min(total, kHeadBytes)}) return Verdict::kRepeat;
+    place_->settle();
+    look_.version.size = total;
+    return judge_body(got->range.size);
+  }
   place_->settle();
   std::uint64_t& size = look_.version.size;
-  if (got) {
-    if (got->total < 0) return Verdict::kRepeat;
-    size = static_cast<std::uint64_t>(got->total);
-    const bool is_head = got->range == ByteRange{0, std::min(size, kHeadBytes)};
-    return judge_body(is_head ? got->range.size : 0);
-  }
   const std::string length = head.header("content-length");
   const auto [end, problem] = std::from_chars(length.data(), length.data() + length.size(), size);
   const bool tells =

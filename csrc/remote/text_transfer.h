@@ -25,6 +25,7 @@ class TextTransfer final : public Transfer {
 
   std::string origin() const override { return place_->origin(); }
   Nanos patience() const override { return place_->patience(); }
+  bool goes_on() const override { return false; }
   HttpRequest request(SigningTime now) override;
   Verdict judge(const HttpHead& head) override;
   bool take(std::span<const char> bytes) override;
@@ -66,6 +67,7 @@ class VersionTransfer final : public Transfer {
 
   std::string origin() const override { return place_->origin(); }
   Nanos patience() const override { return place_->patience(); }
+  bool goes_on() const override { return false; }
   HttpRequest request(SigningTime now) override { return place_->get({0, kHeadBytes}, "", now); }
   Verdict judge(const HttpHead& head) override;
   bool take(std::span<const char> bytes) override;

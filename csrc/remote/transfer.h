@@ -24,6 +24,8 @@ class Transfer {
   virtual std::string origin() const = 0;
   /// How long the transfer may make no progress.
   virtual Nanos patience() const = 0;
+  /// Whether a repetition asks only for what has not come; else it begins anew.
+  virtual bool goes_on() const = 0;
   /// The request for what is still missing. Throws ObjectError.
   virtual HttpRequest request(SigningTime now) = 0;
 

@@ -32,7 +32,7 @@ _NETWORK = {
     "retries": "Requests that were repeated",
     "hedges": "Requests that were doubled because they were late",
     "throttled": "Answers that asked for fewer requests",
-    "stalled": "Requests that were given up without a byte",
+    "stalled": "Requests that were given up, as no bytes came, or hardly any",
     "busy_seconds": "Time in which requests were under way",
     "request_seconds": "Time of all requests, added up",
     "answer_seconds": "Part of it, before the first byte",

@@ -33,7 +33,7 @@ class NetworkStats:
         requests: requests that were made; among them
         retries, hedges: repetitions, and doubled ones because the first was late; `hedges_won` of these were faster.
         throttled: answers that asked for fewer requests (429, 503).
-        stalled: requests that were given up without a byte.
+        stalled: requests that were given up, as no bytes came, or hardly any.
         wait_seconds: time that threads of this iterator waited for objects, summed over them; part of `read_seconds`.
         busy_seconds: time in which requests were under way; for `full_seconds` of it others waited, because no more of
             them may run at a time than `limit`.

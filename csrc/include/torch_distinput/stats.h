@@ -21,7 +21,7 @@ struct NetworkStats {
   std::int64_t hedges = 0;      ///< of these, doubled ones, because the first was late
   std::int64_t hedges_won = 0;  ///< of these, those that answered first
   std::int64_t throttled = 0;   ///< answers that asked for fewer requests (429, 503)
-  std::int64_t stalled = 0;     ///< requests that were given up without a byte
+  std::int64_t stalled = 0;     ///< requests that were given up, as no bytes came, or hardly any
   std::int64_t busy_ns = 0;     ///< in which requests were under way
   std::int64_t full_ns = 0;     ///< part of it: the limit of a server kept others waiting
   std::int64_t request_ns = 0;  ///< of all requests, added up

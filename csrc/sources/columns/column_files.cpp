@@ -214,7 +214,7 @@ class ColumnFilesIterator final : public FilesIterator {
     TORCH_CHECK_VALUE(position <= rows, op(), ": the saved position is after row ", position,
                       " of a file, but the file has ", rows, " rows.");
     row_ = position;
-    if (blocks_->is_remote()) announce_from(row_);
+    if (blocks_->is_remote() && position < rows) announce_from(position);
   }
   std::optional<Element> read() override {
     if (row_ == blocks_->starts().back()) return std::nullopt;
@@ -228,7 +228,7 @@ class ColumnFilesIterator final : public FilesIterator {
   std::int64_t rows_lost() const override { return rows_lost_; }
   std::int64_t position() const override { return row_; }
 
-  /// All blocks from row `row` on will be read, one after the other.
+  /// All blocks from row `row` on will be read, one after the other. REQUIRES: there is such a row.
   void announce_from(std::int64_t row) {
     const auto& starts = blocks_->starts();
     const auto next = std::upper_bound(starts.begin(), starts.end() - 1, row);

@@ -84,6 +84,20 @@ TEST(FetchSchedule, RepeatsWithinItsBudget) {
   EXPECT_GT(counts.retries, 20);
 }
 
+TEST(FetchSchedule, RepeatsFirstWhatSomebodyWaitsFor) {
+  int asked = 0;
+  SimulatedFetches run({}, 1, [&](Nanos, int) {
+    return ++asked <= 100 ? SimulatedAnswer{.ending = Ending::kFailed}
+                          : SimulatedAnswer{.ending = Ending::kRefused};
+  });
+  for (FetchId id = 1; id <= 100; ++id) run.add(id);
+  run.run(kSecond);
+  run.schedule.urge(100);
+  run.run(kSecond);
+  EXPECT_TRUE(run.refused.contains(100)) << "it does not wait until all others were repeated";
+  EXPECT_LT(run.refused.size(), 50u);
+}
+
 TEST(FetchSchedule, LivesThroughTenSecondsOfRefusalsAndIsBackSoon) {
   SimulatedFetches run({}, 1, [](Nanos now, int) {
     SimulatedAnswer answer;
@@ -173,6 +187,111 @@ TEST(FetchSchedule, DoublesLateRequestsWithinTheirShare) {
   EXPECT_GT(with.hedges_won, with.hedges / 2);
   EXPECT_LE(without.hedges, 1);
   EXPECT_LT(late_with, late_without / 2);
+}
+
+// Bodies that trickle
+
+/// One in `in` answers brings its body at `rate`; the others bring it at once.
+SimulatedFetches::Server trickling(std::mt19937_64& random, int in, double rate) {
+  return [&random, in, rate](Nanos, int) {
+    SimulatedAnswer answer;
+    if (random() % static_cast<std::uint64_t>(in) == 0) answer.rate = rate;
+    return answer;
+  };
+}
+
+TEST(FetchSchedule, AsksForTheRestOfABodyThatTrickles) {
+  for (const double rate : {10.0, 1'000.0, 100'000.0}) {
+    std::mt19937_64 random(5);
+    SimulatedFetches run({}, 1, trickling(random, 50, rate));
+    run.bytes_of_body = 8 << 20;
+    feed(run, 2000, 32);
+    const FetchCounts& counts = run.schedule.counts();
+    EXPECT_GT(counts.stalled, 20);
+    EXPECT_EQ(counts.stalled, counts.retries);
+    EXPECT_LE(counts.retries, 2000 * 0.03);
+    EXPECT_LT(times_of(run).back(), 5 * kSecond) << rate;
+  }
+}
+
+TEST(FetchSchedule, AsksForTrickledRestsWithinItsBudget) {
+  std::mt19937_64 random(5);
+  SimulatedFetches run({}, 1, trickling(random, 2, 10));
+  run.bytes_of_body = 8 << 20;
+  feed(run, 1000, 64);
+  const FetchCounts& counts = run.schedule.counts();
+  // Ten at first, a tenth of the requests, two a second, and those that were worth it.
+  EXPECT_LE(counts.retries, 10 + 100 + 2 * (run.now / kSecond + 1) + 1000);
+  EXPECT_EQ(counts.requests, 1000 + counts.retries + counts.hedges);
+  EXPECT_TRUE(run.given_up.empty());
+}
+
+TEST(FetchSchedule, GivesUpWhereBodiesOnlyTrickle) {
+  for (const double rate : {10.0, 500.0}) {
+    SimulatedFetches run({}, 1, [&](Nanos, int) { return SimulatedAnswer{.rate = rate}; });
+    run.bytes_of_body = 8 << 20;
+    run.add(1, 30 * kSecond);
+    run.run();
+    EXPECT_TRUE(run.given_up.contains(1));
+    EXPECT_GE(run.now, 30 * kSecond);
+    EXPECT_LT(run.now, 62 * kSecond) << rate;
+    EXPECT_LE(run.schedule.counts().requests, 7);
+  }
+}
+
+TEST(FetchSchedule, LetsSlowServersGoOn) {
+  SimulatedFetches run({}, 1, [](Nanos, int) { return SimulatedAnswer{.rate = 2'000}; });
+  run.bytes_of_body = 1 << 20;
+  for (FetchId id = 1; id <= 20; ++id) run.add(id, 30 * kSecond);
+  run.run();
+  EXPECT_EQ(run.done.size(), 20u);
+  EXPECT_EQ(run.schedule.counts().requests, 20);
+}
+
+TEST(FetchSchedule, LetsAServerThatHasBecomeSlowGoOn) {
+  SimulatedFetches run({}, 1, [](Nanos now, int) {
+    SimulatedAnswer answer;
+    answer.rate = now < 10 * kSecond ? 20e6 : 40e3;
+    return answer;
+  });
+  run.bytes_of_body = 2 << 20;
+  feed(run, 3000, 64);
+  const FetchCounts& counts = run.schedule.counts();
+  EXPECT_EQ(run.done.size(), 3000u);
+  EXPECT_GT(run.now, 60 * kSecond);
+  EXPECT_LT(counts.retries, 60) << "soon they are compared with each other";
+}
+
+TEST(FetchSchedule, DoesNotBreakOffTextsThatBeginAnew) {
+  bool first = true;
+  SimulatedFetches run({}, 1, [&](Nanos, int) {
+    return SimulatedAnswer{.rate = std::exchange(first, false) ? 50'000.0 : 0.0};
+  });
+  run.add(1, 30 * kSecond, /*goes_on=*/false);
+  for (FetchId id = 2; id <= 200; ++id) run.add(id);
+  run.run();
+  EXPECT_EQ(run.schedule.counts().retries, 0);
+  EXPECT_GT(run.done.at(1), 20 * kSecond);
+}
+
+TEST(FetchSchedule, GivesUpTextsOfWhichAlwaysTheSameComes) {
+  SimulatedFetches run({}, 1,
+                       [](Nanos, int) { return SimulatedAnswer{.ending = Ending::kFailed, .cut = 0.5}; });
+  run.add(1, 30 * kSecond, /*goes_on=*/false);
+  run.run();
+  EXPECT_TRUE(run.given_up.contains(1));
+  EXPECT_LT(run.now, 31 * kSecond);
+}
+
+TEST(FetchSchedule, GoesOnWhereEachAnswerBringsALittle) {
+  int asked = 0;
+  SimulatedFetches run({}, 1, [&](Nanos, int) {
+    return ++asked > 30 ? SimulatedAnswer{} : SimulatedAnswer{.ending = Ending::kFailed, .cut = 0.1};
+  });
+  run.add(1, 20 * kSecond);
+  run.run();
+  EXPECT_TRUE(run.done.contains(1));
+  EXPECT_GT(run.now, 30 * kSecond);
 }
 
 TEST(FetchSchedule, FindsHowManyRequestsFillTheLink) {

@@ -88,7 +88,7 @@ TEST_F(RemoteObjects, AreLookedAtAgainWhereTheFirstBytesAreCutOff) {
   EXPECT_EQ(server.requests(), 2);
 }
 
-TEST_F(RemoteObjects, AreReadWithoutTheirHeadWhereTheServerSendsOtherBytes) {
+TEST_F(RemoteObjects, AreLookedAtAgainWhereTheServerSendsOtherBytes) {
   const std::string bytes = random_object(100'000);
   HttpServer server(bytes, [](const Asked& asked, Reply right) {
     if (asked.number > 1) return right;
@@ -108,6 +108,17 @@ TEST_F(RemoteObjects, CountFirstBytesThatNobodyReads) {
   read(*open(server), {0, 96});
   EXPECT_EQ(ReadCounts::of_process().asked.value() - asked, 4'096);
   EXPECT_EQ(ReadCounts::of_process().unread.value() - unread, 4'000);
+}
+
+TEST_F(RemoteObjects, HaveNotTheSizeThatAnAnswerToAnotherQuestionTells) {
+  for (const char* range : {"bytes 5-9/300", "bytes 0-9/300", "bytes */300"}) {
+    HttpServer server("12", [=](const Asked& asked, Reply right) {
+      if (asked.number == 1) right.headers = {{"Content-Range", range}};
+      return right;
+    });
+    EXPECT_EQ(open(server)->version().size, 2u) << range;
+    EXPECT_EQ(server.requests(), 2);
+  }
 }
 
 TEST_F(RemoteObjects, ReadWhatWasAnnouncedWithFewRequests) {

@@ -22,6 +22,8 @@ struct SimulatedAnswer {
   Nanos body = 5 * kMillisecond;         ///< after the first byte; not where there is a link
   Ending ending = Ending::kDone;
   bool is_silent = false;  ///< it never answers
+  double rate = 0;  ///< bytes a second of its body, a tenth of a second's at a time; 0: it comes in `body`
+  double cut = 0;   ///< of an answer that fails: so much of what was to come of its body does
   Nanos retry_after = -1;
 };
 
@@ -39,9 +41,10 @@ class SimulatedFetches {
   SimulatedFetches(FetchRules rules, std::uint64_t seed, Server server)
       : schedule(rules, seed), server_(std::move(server)) {}
 
-  void add(FetchId fetch, Nanos patience = 120 * kSecond) {
-    schedule.add(fetch, "server", patience, now);
+  void add(FetchId fetch, Nanos patience = 120 * kSecond, bool goes_on = true) {
+    schedule.add(fetch, "server", patience, goes_on, now);
     began[fetch] = now;
+    if (goes_on) left_[fetch] = bytes_of_body;
   }
 
   /// Runs until nothing is under way, or for `most`.
@@ -62,12 +65,13 @@ class SimulatedFetches {
   std::optional<SimulatedLink> link;
 
  private:
-  enum class Kind { kFirstByte, kEnd };
+  enum class Kind { kFirstByte, kSome, kEnd };
   struct Event {
     AttemptId attempt;
     FetchId fetch;
     Kind kind;
     SimulatedAnswer answer;
+    std::uint64_t left = 0;  ///< bytes of its body
   };
 
   bool step() {
@@ -104,6 +108,9 @@ class SimulatedFetches {
       }
       Event end = event;
       end.kind = Kind::kEnd;
+      const auto left = left_.find(event.fetch);
+      end.left = left == left_.end() ? bytes_of_body : left->second;
+      if (event.answer.rate > 0) return trickle(end);
       if (link && event.answer.ending == Ending::kDone) {
         bodies_.emplace(event.attempt, std::pair(end, static_cast<double>(bytes_of_body)));
         return;
@@ -111,13 +118,33 @@ class SimulatedFetches {
       events_.emplace(now + event.answer.body, end);
       return;
     }
+    if (event.kind == Kind::kSome) {
+      const auto some = std::min(event.left, static_cast<std::uint64_t>(event.answer.rate / 10));
+      bring(event, some);
+      Event next = event;
+      next.left -= some;
+      return trickle(next);
+    }
     running_.erase(event.attempt);
+    if (event.answer.cut > 0)
+      bring(event, static_cast<std::uint64_t>(event.answer.cut * static_cast<double>(event.left)));
     if (event.answer.ending == Ending::kDone) {
-      if (!link) schedule.progress(event.attempt, bytes_of_body, now);
+      if (!link) schedule.progress(event.attempt, event.left, now);
       done[event.fetch] = now;
     }
     if (event.answer.ending == Ending::kRefused) refused.insert(event.fetch);
     schedule.end(event.attempt, event.answer.ending, event.answer.retry_after, now);
+  }
+
+  void bring(const Event& event, std::uint64_t bytes) {
+    schedule.progress(event.attempt, bytes, now);
+    if (const auto left = left_.find(event.fetch); left != left_.end()) left->second -= bytes;
+  }
+
+  /// The next bytes of a body that comes slowly, or its end.
+  void trickle(Event event) {
+    event.kind = event.left > 0 ? Kind::kSome : Kind::kEnd;
+    events_.emplace(now + (event.left > 0 ? kSecond / 10 : 0), event);
   }
 
   void stop(AttemptId id) {
@@ -146,7 +173,8 @@ class SimulatedFetches {
 
   Server server_;
   std::map<AttemptId, std::pair<Event, double>>
-      bodies_;  ///< on the link, and the bytes that are left of them
+      bodies_;                             ///< on the link, and the bytes that are left of them
+  std::map<FetchId, std::uint64_t> left_;  ///< of fetches that go on, the bytes that have not come
   std::multimap<Nanos, Event> events_;
   std::set<AttemptId> running_;
 };

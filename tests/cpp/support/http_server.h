@@ -37,17 +37,20 @@ struct Asked {
 /// What the server sends.
 struct Reply {
   enum class End {
-    kKeep,   ///< the connection stays open
-    kClose,  ///< it is closed
-    kReset,  ///< it is closed as where a machine fails
-    kHang,   ///< nothing more comes until the client leaves
+    kKeep,       ///< the connection stays open
+    kClose,      ///< it is closed
+    kReset,      ///< it is closed as where a machine fails
+    kHalfClose,  ///< the server sends no more, but leaves when the client does
+    kHang,       ///< nothing more comes until the client leaves
   };
   int status = 200;
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body = {};
   std::size_t sent = std::string::npos;  ///< so many bytes of the body are sent
   End end = End::kKeep;
-  std::string raw = {};  ///< unless empty: sent instead of all that
+  std::string raw = {};                ///< unless empty: sent instead of all that
+  double rate = 0;                     ///< bytes a second of the body; 0: at once
+  std::chrono::milliseconds delay{0};  ///< before all that
 };
 
 /// An answer without a body.
@@ -183,20 +186,28 @@ class HttpServer {
 
   /// Returns whether the connection stays open.
   static bool answer(int connection, const Reply& reply) {
+    std::this_thread::sleep_for(reply.delay);
     std::string text = reply.raw;
+    std::size_t at_once = std::string::npos;
     if (text.empty()) {
       text = "HTTP/1.1 " + std::to_string(reply.status) +
              " Status\r\nContent-Length: " + std::to_string(reply.body.size()) + "\r\n";
       for (const auto& [name, value] : reply.headers)
         text.append(name).append(": ").append(value).append("\r\n");
-      text.append("\r\n").append(reply.body, 0, reply.sent);
+      text.append("\r\n");
+      if (reply.rate > 0) at_once = text.size();
+      text.append(reply.body, 0, reply.sent);
     }
     for (std::size_t sent = 0; sent < text.size();) {
-      const ssize_t more = ::send(connection, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+      const bool trickles = sent >= at_once;
+      if (trickles) std::this_thread::sleep_for(std::chrono::duration<double>(1 / reply.rate));
+      const std::size_t most = trickles ? 1 : std::min(at_once, text.size()) - sent;
+      const ssize_t more = ::send(connection, text.data() + sent, most, MSG_NOSIGNAL);
       if (more <= 0) return false;
       sent += static_cast<std::size_t>(more);
     }
-    if (reply.end == Reply::End::kHang) {
+    if (reply.end == Reply::End::kHalfClose) ::shutdown(connection, SHUT_WR);
+    if (reply.end == Reply::End::kHang || reply.end == Reply::End::kHalfClose) {
       std::string ignored;
       while (receive(connection, ignored)) {
       }

@@ -141,6 +141,33 @@ def test_rows_come_although_some_requests_stall(object_server, records):
     assert sorted(open_records(url).shuffle(MANY, seed=4)) == rows
 
 
+@pytest.mark.parametrize("rate", [50, 20_000])
+def test_rows_come_although_some_bodies_trickle(object_server, rate):
+    rows = [b"%08d" % row * 50_000 for row in range(60)]
+    object_server.put(f"{BUCKET}/rows", b"".join(rows))
+    url = object_server.url("http", f"{BUCKET}/rows")
+    object_server.fail(object=f"{BUCKET}/rows", operation="read", nth=[30, 45], trickle=rate)
+    begin = time.monotonic()
+    dataset = tdi.FixedLengthRecordDataset(url, 400_000)
+    assert sorted(dataset.shuffle(60, seed=4)) == rows
+    assert time.monotonic() - begin < 15  # at that rate it takes 20 s, or 8,000
+    asked = [entry for entry in object_server.requests(operation="read") if "trickle" in entry.faults]
+    again = [entry.range for entry in object_server.requests(operation="read") if not entry.faults]
+    for entry in asked:
+        first, last = entry.range
+        assert any(first < begin and end == last for begin, end in again), "it goes on at the byte that was reached"
+
+
+def test_a_body_that_only_trickles_is_an_error_after_the_timeout(object_server, records):
+    url, _ = records
+    _C.set_storage_options(url, {"timeout": "1"})
+    object_server.fail(object=f"{BUCKET}/rows", trickle=100)
+    begin = time.monotonic()
+    with pytest.raises(tdi.RemoteError, match=f"{url}: the rest of the answer did not come"):
+        list(open_records(url))
+    assert time.monotonic() - begin < 10
+
+
 # Forks, ends
 
 

@@ -138,6 +138,14 @@ def test_filters_keep_the_rows_of_the_local_files(store, tmp_path, filters):
     assert rows[0] == rows[1] and 0 < len(rows[0]) < FILES * ROWS
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+def test_files_without_rows_are_passed_over_in_a_stream(store, kind):
+    make, rows_of, _ = FORMATS[kind]
+    urls = store.put_all({f"{number}.{kind}": rows_of(0, rows) for number, rows in enumerate([3, 0, 0])})
+    dataset = make(urls, columns=["i"], index=False).filter(lambda row: True)
+    assert [int(row["i"]) for row in dataset] == [0, 1, 2]
+
+
 # What is asked for
 
 WIDE = {"compression": "none", "use_dictionary": False, "row_group_size": 4096}

@@ -71,6 +71,11 @@ def mappings():
     return sum("memfd:torch_distinput" in line for line in Path("/proc/self/maps").read_text().splitlines())
 
 
+def resident() -> int:
+    """The bytes of memory that this process has."""
+    return _bytes("VmRSS")
+
+
 def _bytes(name: str) -> int:
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
     return int(line.split()[1]) << 10
@@ -83,7 +88,7 @@ def peak_rise(call: Callable[[], Any]) -> int:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError as error:
         pytest.skip(f"no peak of memory can be measured: {error}")
-    before = _bytes("VmRSS")
+    before = resident()
     call()
     return max(_bytes("VmHWM") - before, 0)
 

@@ -88,7 +88,8 @@ class Relay:
         self._process.ask("reset_all")
 
     def counters(self) -> dict[str, int]:
-        """`connections` so far, those `open` now, and bytes that went "up" and "down"."""
+        """`connections` so far, those `open` now, those that were `broken` by a cut, and bytes that went "up" and
+        "down"."""
         return self._process.ask("counters")
 
 
@@ -179,7 +180,7 @@ class _Loop:
         self._cuts: list[_Cut] = []
         self._lines = {"up": _Line(), "down": _Line()}
         self._paused = False
-        self._counts = {"connections": 0, "open": 0, "up": 0, "down": 0}
+        self._counts = {"connections": 0, "open": 0, "broken": 0, "up": 0, "down": 0}
 
     # Commands
 
@@ -359,13 +360,17 @@ class _Loop:
             flow.held += len(data)
 
     def _break(self, flow: _Flow, how: str) -> None:
+        self._counts["broken"] += 1
         if how == "black_hole":
             flow.dark, flow.reading = True, False
             return
         _drain(flow.destination)
         if how == "half_close":
             flow.dark, flow.reading = True, False
-            flow.destination.shutdown(socket.SHUT_WR)
+            try:
+                flow.destination.shutdown(socket.SHUT_WR)
+            except OSError:  # the other side has left
+                raise _Closed from None
             return
         raise _Reset if how == "reset" else _Closed
 

@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Datasets of the same rows in files and in objects: a source of each kind, over the names that it is given."""
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -57,6 +58,20 @@ def _tar(path: Path, rows: Iterable[int]) -> None:
     )
 
 
+def _table(rows: Iterable[int]) -> Any:
+    rows = list(rows)
+    pa = pytest.importorskip("pyarrow")
+    return pa.table(
+        {"i": pa.array(rows, pa.int64()), "s": pa.array([f"row {row}" * (row % 3) for row in rows], pa.string())}
+    )
+
+
+def _parquet(path: Path, rows: Iterable[int]) -> None:
+    pytest.importorskip("pyarrow.parquet").write_table(_table(rows), path, row_group_size=7)
+
+
+_TYPES = {"i": torch.int64, "s": str}
+
 SOURCES = {
     "tfrecord": Source(lambda p, rows: p.write_bytes(tf_records([content(row) for row in rows])), tdi.TFRecordDataset),
     "text": Source(lambda p, rows: p.write_bytes(b"".join(content(row) + b"\n" for row in rows)), tdi.TextLineDataset),
@@ -71,6 +86,15 @@ SOURCES = {
     "tokens": Source(
         lambda p, rows: np.array([[row] * 6 for row in rows], np.uint16).tofile(p),
         lambda names, **options: tdi.TokenDataset(names, np.uint16, sequence_length=5, stride=6, **options),
+    ),
+    "parquet": Source(_parquet, tdi.ParquetDataset),
+    "csv": Source(
+        lambda p, rows: p.write_text("i,s\n" + "".join(f'{row},"row {row}"\n' for row in rows)),
+        lambda names, **options: tdi.CsvDataset(names, types=_TYPES, **options),
+    ),
+    "jsonl": Source(
+        lambda p, rows: p.write_text("".join(json.dumps({"i": row, "s": f"row {row}"}) + "\n" for row in rows)),
+        lambda names, **options: tdi.JsonLinesDataset(names, types=_TYPES, **options),
     ),
 }
 
