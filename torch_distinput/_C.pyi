@@ -228,6 +228,8 @@ class Dataset:
         """Every `num_shards`-th element, beginning with element `index`."""
     def select(self, indices: torch.Tensor) -> Dataset:
         """The elements at `indices`, an int64 tensor with one dim in which an index may occur several times."""
+    def sample(self, weights: torch.Tensor, num_samples: int, replacement: bool = True, seed: int | None = None) -> Dataset:
+        """`num_samples` elements, each drawn at random by its weight."""
     def enumerate(self, start: int = 0) -> Dataset:
         """Pairs of a number, counted from `start`, and an element."""
     def concatenate(self, other: Dataset) -> Dataset:

@@ -128,6 +128,11 @@ Dataset Dataset::select(const at::Tensor& indices) const {
   node_->checked_cardinality();  // as in `shuffle`
   return Dataset(ops::select(node_, indices));
 }
+Dataset Dataset::sample(const at::Tensor& weights, std::int64_t num_samples, DrawOptions options) const {
+  TORCH_CHECK_VALUE(weights.defined(), "sample: `weights` is an undefined tensor.");
+  node_->checked_cardinality();  // as in `shuffle`
+  return Dataset(ops::sample(node_, weights, num_samples, options));
+}
 Dataset Dataset::enumerate(std::int64_t start) const { return Dataset(ops::enumerate(node_, start)); }
 Dataset Dataset::concatenate(const Dataset& other) const {
   return Dataset(ops::concatenate(node_, other.node_));

@@ -259,6 +259,15 @@ void bind_ops(Class& dataset) {
       .def("select", &Dataset::select, py::arg("indices"), WithoutGil(),
            "The elements at `indices`, an int64 tensor with one dim in which an index may occur several "
            "times.")
+      .def(
+          "sample",
+          [](const Dataset& self, const at::Tensor& weights, std::int64_t num_samples, bool replacement,
+             OptionalInt seed) {
+            return self.sample(weights, num_samples, {.replacement = replacement, .seed = seed});
+          },
+          py::arg("weights"), py::arg("num_samples"), py::arg("replacement") = true,
+          py::arg("seed") = py::none(), WithoutGil(),
+          "`num_samples` elements, each drawn at random by its weight.")
       .def("enumerate", &Dataset::enumerate, py::arg("start") = 0, WithoutGil(),
            "Pairs of a number, counted from `start`, and an element.")
       .def("concatenate", &Dataset::concatenate, py::arg("other"), WithoutGil(),

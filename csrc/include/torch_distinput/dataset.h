@@ -102,6 +102,13 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   /// c10::IndexError for an index that is negative or not below the number of elements: at once where that
   /// number is known, else from `next`.
   Dataset select(const at::Tensor& indices) const;
+  /// `num_samples` (>= 1) elements, each drawn at random with a probability in proportion to its weight, anew
+  /// in each epoch and each round of `repeat`. `weights`: one real number for each element, copied, finite
+  /// and at least 0, not all 0. Element k is a function of seed, epoch and k alone. With replacement a table
+  /// of 16 bytes an element makes each draw O(1). Without, the first draw of an epoch orders the elements,
+  /// and at most as many can be drawn as have a weight above 0. Needs random access; throws c10::ValueError
+  /// where the number of elements is unknown or infinite.
+  Dataset sample(const at::Tensor& weights, std::int64_t num_samples, DrawOptions options = {}) const;
   /// Tuples of an int64 scalar, counted from `start`, and the element.
   Dataset enumerate(std::int64_t start = 0) const;
   /// The elements of this dataset, then those of `other`. Throws c10::ValueError for different element types.

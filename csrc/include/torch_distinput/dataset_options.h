@@ -28,6 +28,11 @@ struct ShuffleOptions {
   std::optional<std::int64_t> seed = {};  ///< unset: the base seed decides (`Options::seed`)
   bool reshuffle_each_iteration = true;   ///< another order in each epoch and in each round of `repeat`
 };
+/// Of `sample`.
+struct DrawOptions {
+  bool replacement = true;                ///< whether an element may be drawn more than once
+  std::optional<std::int64_t> seed = {};  ///< unset: the base seed decides (`Options::seed`)
+};
 /// Of `list_files`.
 struct ListFilesOptions {
   bool shuffle = true;                    ///< another order in each epoch
