@@ -210,6 +210,8 @@ class Dataset:
         """Each element comes from the dataset whose index `choice` yields."""
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
         """Consecutive elements stacked along a new dim 0."""
+    def batch_by_schedule(self, schedule: collections.abc.Sequence[tuple[int, int]], drop_remainder: bool = False) -> Dataset:
+        """As `batch`, from batch number `step` on with `size` rows, for pairs `(step, size)`."""
     def ragged_batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
         """As `batch`, with rows of varying length."""
     def unbatch(self) -> Dataset:

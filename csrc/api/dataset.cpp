@@ -103,6 +103,9 @@ Dataset Dataset::choose_from_datasets(std::vector<Dataset> datasets, const Datas
 Dataset Dataset::batch(std::int64_t batch_size, BatchOptions options) const {
   return Dataset(ops::batch(node_, batch_size, options.drop_remainder));
 }
+Dataset Dataset::batch(std::vector<BatchSizeFrom> schedule, BatchOptions options) const {
+  return Dataset(ops::batch(node_, std::move(schedule), options.drop_remainder));
+}
 Dataset Dataset::ragged_batch(std::int64_t batch_size, BatchOptions options) const {
   return Dataset(ops::ragged_batch(node_, batch_size, options.drop_remainder));
 }

@@ -226,6 +226,16 @@ void bind_ops(Class& dataset) {
           py::arg("batch_size"), py::arg("drop_remainder") = false, WithoutGil(),
           "Consecutive elements stacked along a new dim 0.")
       .def(
+          "batch_by_schedule",
+          [](const Dataset& self, const std::vector<std::pair<std::int64_t, std::int64_t>>& schedule,
+             bool drop_remainder) {
+            std::vector<BatchSizeFrom> sizes;
+            for (const auto& [step, size] : schedule) sizes.push_back({step, size});
+            return self.batch(std::move(sizes), {.drop_remainder = drop_remainder});
+          },
+          py::arg("schedule"), py::arg("drop_remainder") = false, WithoutGil(),
+          "As `batch`, from batch number `step` on with `size` rows, for pairs `(step, size)`.")
+      .def(
           "ragged_batch",
           [](const Dataset& self, std::int64_t batch_size, bool drop_remainder) {
             return self.ragged_batch(batch_size, {.drop_remainder = drop_remainder});

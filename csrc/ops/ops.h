@@ -20,6 +20,8 @@ namespace torch_distinput::ops {
 /// Stacks `batch_size` (>= 1) consecutive elements as rows of one; a short last batch is kept unless
 /// `drop_remainder`.
 NodePtr batch(NodePtr input, std::int64_t batch_size, bool drop_remainder);
+/// The same with sizes that change with the number of the batch.
+NodePtr batch(NodePtr input, std::vector<BatchSizeFrom> schedule, bool drop_remainder);
 /// As `batch`, but dense leaves whose dims are not all known statically become ragged in their dim 0.
 NodePtr ragged_batch(NodePtr input, std::int64_t batch_size, bool drop_remainder);
 /// Makes each row along dim 0 an element.

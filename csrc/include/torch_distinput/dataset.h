@@ -79,6 +79,10 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   /// `batch_size` consecutive elements stacked along a new dim 0: the global batch once distributed. The last
   /// batch may be shorter, unless `drop_remainder`.
   Dataset batch(std::int64_t batch_size, BatchOptions options = {}) const;
+  /// As above, with sizes that change with the number of the batch, counted from 0 in each epoch and round of
+  /// `repeat`. Entries are in the order of their steps, the first at step 0. Throws c10::ValueError
+  /// otherwise, and for a size below 1.
+  Dataset batch(std::vector<BatchSizeFrom> schedule, BatchOptions options = {}) const;
   /// As `batch`, but tensors whose dims are not all known statically become rows of varying length.
   Dataset ragged_batch(std::int64_t batch_size, BatchOptions options = {}) const;
   /// The rows along dim 0 as elements.

@@ -21,6 +21,11 @@ namespace torch_distinput {
 struct BatchOptions {
   bool drop_remainder = false;  ///< leave out a short last batch
 };
+/// Of `batch` with a schedule: from batch number `step` on, batches have `size` rows.
+struct BatchSizeFrom {
+  std::int64_t step = 0;
+  std::int64_t size = 0;
+};
 /// Of `shuffle`.
 struct ShuffleOptions {
   /// How far an element may move, in elements, at least 1; unset: a full shuffle.

@@ -95,6 +95,7 @@ ROW_OPS = {
 STREAM_OPS = {
     "filter": lambda ds, k: ds.filter(lambda row: row["id"] % 3 != 1),
     "batch_unbatch": lambda ds, k: ds.batch(1 + k).unbatch(),
+    "schedule_unbatch": lambda ds, k: ds.batch([(0, 1 + k), (2, 3), (3, 1)]).unbatch(),
     "padded_unbatch": lambda ds, k: ds.padded_batch(1 + k).unbatch(),
     "flat_map": lambda ds, k: ds.flat_map(some),
     "interleave": lambda ds, k: ds.interleave(some, cycle_length=1 + k, block_length=1 + k % 2),
