@@ -210,6 +210,8 @@ class Dataset:
         """Each element comes from the dataset whose index `choice` yields."""
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
         """Consecutive elements stacked along a new dim 0."""
+    def batch_by_schedule(self, schedule: collections.abc.Sequence[tuple[int, int]], drop_remainder: bool = False) -> Dataset:
+        """As `batch`, from batch number `step` on with `size` rows, for pairs `(step, size)`."""
     def ragged_batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
         """As `batch`, with rows of varying length."""
     def unbatch(self) -> Dataset:
@@ -228,6 +230,8 @@ class Dataset:
         """Every `num_shards`-th element, beginning with element `index`."""
     def select(self, indices: torch.Tensor) -> Dataset:
         """The elements at `indices`, an int64 tensor with one dim in which an index may occur several times."""
+    def sample(self, weights: torch.Tensor, num_samples: int, replacement: bool = True, seed: int | None = None) -> Dataset:
+        """`num_samples` elements, each drawn at random by its weight."""
     def enumerate(self, start: int = 0) -> Dataset:
         """Pairs of a number, counted from `start`, and an element."""
     def concatenate(self, other: Dataset) -> Dataset:

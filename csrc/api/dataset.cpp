@@ -103,6 +103,9 @@ Dataset Dataset::choose_from_datasets(std::vector<Dataset> datasets, const Datas
 Dataset Dataset::batch(std::int64_t batch_size, BatchOptions options) const {
   return Dataset(ops::batch(node_, batch_size, options.drop_remainder));
 }
+Dataset Dataset::batch(std::vector<BatchSizeFrom> schedule, BatchOptions options) const {
+  return Dataset(ops::batch(node_, std::move(schedule), options.drop_remainder));
+}
 Dataset Dataset::ragged_batch(std::int64_t batch_size, BatchOptions options) const {
   return Dataset(ops::ragged_batch(node_, batch_size, options.drop_remainder));
 }
@@ -127,6 +130,11 @@ Dataset Dataset::select(const at::Tensor& indices) const {
   TORCH_CHECK_VALUE(indices.defined(), "select: `indices` is an undefined tensor.");
   node_->checked_cardinality();  // as in `shuffle`
   return Dataset(ops::select(node_, indices));
+}
+Dataset Dataset::sample(const at::Tensor& weights, std::int64_t num_samples, DrawOptions options) const {
+  TORCH_CHECK_VALUE(weights.defined(), "sample: `weights` is an undefined tensor.");
+  node_->checked_cardinality();  // as in `shuffle`
+  return Dataset(ops::sample(node_, weights, num_samples, options));
 }
 Dataset Dataset::enumerate(std::int64_t start) const { return Dataset(ops::enumerate(node_, start)); }
 Dataset Dataset::concatenate(const Dataset& other) const {

@@ -117,7 +117,9 @@ std::string explain(const Distribution& distribution, const std::shared_ptr<Plan
   std::ostringstream text;
   text << "replicas: " << replicas_text(replicas) << "\n"
        << "policy: " << describe_sharding(distribution) << "\n"
-       << "batch size: " << (assignment.batch < 0 ? "not inferred" : std::to_string(assignment.batch)) << "\n"
+       << "batch size: "
+       << (assignment.batch < 0 && !assignment.schedule ? "not inferred" : batch_size_text(assignment))
+       << "\n"
        << "split: " << assignment.splitter->describe() << ": " << assignment.splitter_reason << "\n"
        << "tail: " << tail_name(distribution.input.tail) << "\n"
        << "partial batch handling: " << completion_text(distribution) << "\n"

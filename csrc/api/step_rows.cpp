@@ -21,8 +21,10 @@ RowAssignment assign(const Dataset& batches, std::int64_t num_replicas, const In
                     ".");
   const Replicas replicas{.ranks = num_replicas};
   check_input_options(options, replicas);
-  return assign_rows(batches.node(), AutoShardPolicy::kData, replicas, options.split,
-                     options.weights.value_or(std::vector<double>{}));
+  RowAssignment assignment = assign_rows(batches.node(), AutoShardPolicy::kData, replicas, options.split,
+                                         options.weights.value_or(std::vector<double>{}));
+  check_schedule(assignment, options.split, options.tail);
+  return assignment;
 }
 
 std::shared_ptr<PlanRows> rows_of(const RowAssignment& assignment) {
@@ -38,7 +40,7 @@ std::shared_ptr<PlanRows> rows_of(const RowAssignment& assignment) {
 struct StepRows::Impl {
   Impl(const Dataset& batches, std::int64_t num_replicas, const InputOptions& options)
       : assignment(assign(batches, num_replicas, options)),
-        rules{assignment.splitter, assignment.width, options.tail, assignment.batch},
+        rules{assignment.splitter, assignment.width, options.tail, assignment.batch, assignment.schedule},
         plan_rows(rows_of(assignment)),
         num_steps(count_steps(rules, *plan_rows, /*only_complete=*/false).value_or(0)) {}
 

@@ -29,6 +29,7 @@ DistributedDataset Strategy::distribute_dataset(const Dataset& dataset, InputOpt
     const AutoShardPolicy policy = distribution->options.auto_shard_policy.value_or(AutoShardPolicy::kAuto);
     distribution->assignment =
         assign_rows(node, policy, replicas, options.split, options.weights.value_or(std::vector<double>{}));
+    check_schedule(distribution->assignment, options.split, options.tail);
     distribution->input = std::move(options);
     distribution->devices = devices_;
     distribution->node = node;

@@ -226,6 +226,16 @@ void bind_ops(Class& dataset) {
           py::arg("batch_size"), py::arg("drop_remainder") = false, WithoutGil(),
           "Consecutive elements stacked along a new dim 0.")
       .def(
+          "batch_by_schedule",
+          [](const Dataset& self, const std::vector<std::pair<std::int64_t, std::int64_t>>& schedule,
+             bool drop_remainder) {
+            std::vector<BatchSizeFrom> sizes;
+            for (const auto& [step, size] : schedule) sizes.push_back({step, size});
+            return self.batch(std::move(sizes), {.drop_remainder = drop_remainder});
+          },
+          py::arg("schedule"), py::arg("drop_remainder") = false, WithoutGil(),
+          "As `batch`, from batch number `step` on with `size` rows, for pairs `(step, size)`.")
+      .def(
           "ragged_batch",
           [](const Dataset& self, std::int64_t batch_size, bool drop_remainder) {
             return self.ragged_batch(batch_size, {.drop_remainder = drop_remainder});
@@ -259,6 +269,15 @@ void bind_ops(Class& dataset) {
       .def("select", &Dataset::select, py::arg("indices"), WithoutGil(),
            "The elements at `indices`, an int64 tensor with one dim in which an index may occur several "
            "times.")
+      .def(
+          "sample",
+          [](const Dataset& self, const at::Tensor& weights, std::int64_t num_samples, bool replacement,
+             OptionalInt seed) {
+            return self.sample(weights, num_samples, {.replacement = replacement, .seed = seed});
+          },
+          py::arg("weights"), py::arg("num_samples"), py::arg("replacement") = true,
+          py::arg("seed") = py::none(), WithoutGil(),
+          "`num_samples` elements, each drawn at random by its weight.")
       .def("enumerate", &Dataset::enumerate, py::arg("start") = 0, WithoutGil(),
            "Pairs of a number, counted from `start`, and an element.")
       .def("concatenate", &Dataset::concatenate, py::arg("other"), WithoutGil(),

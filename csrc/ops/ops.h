@@ -20,6 +20,8 @@ namespace torch_distinput::ops {
 /// Stacks `batch_size` (>= 1) consecutive elements as rows of one; a short last batch is kept unless
 /// `drop_remainder`.
 NodePtr batch(NodePtr input, std::int64_t batch_size, bool drop_remainder);
+/// The same with sizes that change with the number of the batch.
+NodePtr batch(NodePtr input, std::vector<BatchSizeFrom> schedule, bool drop_remainder);
 /// As `batch`, but dense leaves whose dims are not all known statically become ragged in their dim 0.
 NodePtr ragged_batch(NodePtr input, std::int64_t batch_size, bool drop_remainder);
 /// Makes each row along dim 0 an element.
@@ -42,6 +44,9 @@ NodePtr shard(NodePtr input, std::int64_t num_shards, std::int64_t index, bool r
 /// Elements `indices[0]`, `indices[1]`, ... of `input`; int64 with one dim, copied. Throws c10::IndexError
 /// for an index out of range. Not in tf.data.
 NodePtr select(NodePtr input, const at::Tensor& indices);
+/// `num_samples` elements of `input`, each drawn at random by its weight: `weights` has one real number for
+/// each, and is copied. As torch's WeightedRandomSampler; not in tf.data.
+NodePtr sample(NodePtr input, const at::Tensor& weights, std::int64_t num_samples, DrawOptions options);
 /// Pairs (number, element), numbered from `start` on.
 NodePtr enumerate(NodePtr input, std::int64_t start);
 /// The elements of `first`, then those of `second`.

@@ -232,8 +232,10 @@ def what_lightning_exchanges(rank, folder):
     module = make_module()
     module.validation_step = lambda batch, batch_idx: seen.extend(batch[0].tolist())
     make_trainer(folder).validate(module, tdi.DataLoader(dataset(), 4), verbose=False)
-    weighted = torch.utils.data.WeightedRandomSampler([1.0] * ROWS, ROWS)
-    for loader, settings in ((make(dataset(), 4, sampler=weighted), {}), (make(dataset(), 4), {"overfit_batches": 2})):
+    weighted = torch.utils.data.WeightedRandomSampler([1.0] * ROWS, ROWS)  # shared, and so not exchanged
+    make_trainer(folder).fit(make_module(), make(dataset(), 4, sampler=weighted))
+    subset = torch.utils.data.SubsetRandomSampler(range(ROWS))
+    for loader, settings in ((make(dataset(), 4, sampler=subset), {}), (make(dataset(), 4), {"overfit_batches": 2})):
         try:
             make_trainer(folder, **settings).fit(make_module(), loader)
         except ValueError as error:

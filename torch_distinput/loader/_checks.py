@@ -32,9 +32,10 @@ def check_arguments(config: LoaderConfig) -> None:
         instance("DataLoader", "generator", config.generator, torch.Generator)
     _check_order(config)
     ours = isinstance(config.dataset, Dataset)
-    if config.seed is not None and not ours and (not config.shuffle or config.own_sampler):
+    if config.seed is not None and not ours and (not config.is_random or config.own_sampler):
         raise ValueError(
-            "DataLoader: `seed` orders the rows of `shuffle=True`; all other randomness follows `torch.manual_seed`."
+            "DataLoader: `seed` orders the rows of `shuffle=True`, and with `distributed` those that a "
+            "WeightedRandomSampler draws; all other randomness follows `torch.manual_seed`."
         )
     if ours and config.batch_size is not None:
         size = native_of(config.dataset).batch_size()
@@ -103,6 +104,11 @@ def check_ranks_arguments(config: LoaderConfig) -> None:
     if config.global_batch_size is not None:
         _check_global_batch_size(config)
     indexed = not config.is_stream and not config.own_sampler
+    if config.weighted is not None and len(config.weighted) != len(config.dataset):
+        raise ValueError(
+            f"DataLoader: with `distributed`, a WeightedRandomSampler must have a weight for each of the "
+            f"{len(config.dataset)} rows of the dataset, but has {len(config.weighted)}."
+        )
     if indexed and config.batch_size is None:
         raise ValueError("DataLoader: with `distributed`, a map-style dataset needs `batch_size`.")
 

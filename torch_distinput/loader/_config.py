@@ -70,9 +70,10 @@ class LoaderConfig(OwnArguments, TorchArguments):
 
     `shuffle`, `given_sampler`, `given_batch_sampler`, `tail_given`: what the constructor got. `watched_batches`: a
     framework's batch sampler around the shown one. `made_with`: the samplers at the end of the constructor.
-    `shared_order`: the order of a sampler that all ranks share. `share`: this rank's share of a stream or sampler that
-    all ranks read. `skip`: steps that each iterator passes over. `copied_to`: the device to which an outer loader
-    copies the batches. `len_called`: the last `len` of a stream, for torch's warning.
+    `weighted`: the draws of a WeightedRandomSampler, which the ranks share. `shared_order`: the order of a sampler that
+    all ranks share. `share`: this rank's share of a stream or sampler that all ranks read. `skip`: steps that each
+    iterator passes over. `copied_to`: the device to which an outer loader copies the batches. `len_called`: the last
+    `len` of a stream, for torch's warning.
     """
 
     shuffle: bool = False
@@ -81,6 +82,7 @@ class LoaderConfig(OwnArguments, TorchArguments):
     tail_given: bool = False
     watched_batches: Any = None
     made_with: Any = None
+    weighted: Any = None
     shared_order: Any = None
     share: Any = None
     skip: int = 0
@@ -104,12 +106,20 @@ class LoaderConfig(OwnArguments, TorchArguments):
 
     @property
     def own_sampler(self) -> bool:
-        """Whether the user gave a sampler."""
-        return self.given_sampler is not None or self.given_batch_sampler is not None
+        """Whether the user gave a sampler whose indices are read."""
+        given = self.given_sampler is not None or self.given_batch_sampler is not None
+        return given and self.weighted is None
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the order in which ranks share rows is drawn."""
+        return self.shuffle or self.weighted is not None
 
     @property
     def num_rows(self) -> int:
         """Rows of an epoch of a map-style dataset."""
+        if self.weighted is not None:
+            return self.weighted.num_samples
         return len(self.dataset if self.shared_order is None else self.shared_order.rows)
 
     @property

@@ -27,6 +27,7 @@ from torch_distinput.loader._explained import explained_loader, gather_stats, si
 from torch_distinput.loader._observers import AskedWhetherPrepared, observer_of
 from torch_distinput.loader.orders._exact_sampler import ExactBatches, ExactSampler, group_size_and_rank, step_rows
 from torch_distinput.loader.orders._exchanged import is_own_stream, samplers_now
+from torch_distinput.loader.orders._weighted import WeightedDraws, is_weighted, is_weighted_batches
 from torch_distinput.loader.paths._choice import choose_path
 from torch_distinput.loader.paths._iterators import LoaderIter
 from torch_distinput.loader.ranks._feed import Feed
@@ -57,8 +58,11 @@ class DataLoader(data.DataLoader[_Item]):
     Args:
         dataset: as in torch. A dataset of this library that is batched needs `batch_size=None`.
         distributed: True, a process group or a one-dimensional DeviceMesh: each rank passes the whole dataset, every
-            row reaches one rank, and all ranks take the same number of steps. A Python `IterableDataset`, or the user's
-            own sampler, is a stream that only this rank reads; the ranks then agree on the number of steps only.
+            row reaches one rank, and all ranks take the same number of steps. torch's WeightedRandomSampler, also in
+            its BatchSampler, draws once for all ranks, by a copy of its weights and with `seed`; the draws are not
+            those of `torch.multinomial`, and its generator is not used. A Python `IterableDataset`, or any other
+            sampler of the user's, is a stream that only this rank reads; the ranks then agree on the number of steps
+            only.
         global_batch_size: rows of a step over all ranks, instead of `batch_size` for each rank.
         device: where batches arrive; None: on the CPU.
         split: how the rows of a step are assigned to the ranks: "balanced" or "tf", as in `InputOptions`, whose default
@@ -67,8 +71,8 @@ class DataLoader(data.DataLoader[_Item]):
             "until_first" or "merge". "merge" joins a last step that would leave a rank without rows to the step before
             it. None means "zero_rows", with a warning where "merge" would spare a rank a batch without rows.
             `drop_last=True` means "drop".
-        seed: makes the order of `shuffle=True`, or of a dataset of this library that shuffles, a function of `seed` and
-            the epoch.
+        seed: makes the order of `shuffle=True`, of a WeightedRandomSampler with `distributed`, or of a dataset of this
+            library that shuffles, a function of `seed` and the epoch.
         with_info: yields `(batch, StepInfo)`; without it `last_info` has the info.
         prefetch_bytes: bytes of native rows that may be read ahead, also without workers.
         peer_timeout: seconds that other ranks may keep this one waiting.
@@ -143,18 +147,27 @@ class DataLoader(data.DataLoader[_Item]):
         snapshot_every_n_steps: int | None = None,
     ):
         if isinstance(sampler, ExactSampler):  # a framework makes a new loader from the attributes of this one
-            shuffle, sampler = sampler.shuffle, None
+            shuffle, sampler = sampler.shuffle, _sampler_shown_by(sampler)
         watched: Any = None
         if distributed and isinstance(getattr(batch_sampler, "sampler", None), ExactSampler):
             watched = batch_sampler  # a framework has wrapped our batch sampler, to see the indices
             shuffle, batch_sampler = watched.sampler.shuffle, None
+            sampler = _sampler_shown_by(watched.sampler)
             batch_size = watched.batch_size if global_batch_size is None else 1
+        alone = (batch_size, bool(shuffle), sampler, drop_last) == (1, False, None, False)  # else torch refuses it
+        if distributed and alone and is_weighted_batches(batch_sampler):
+            weighted_batches: Any = batch_sampler
+            batch_size, drop_last = weighted_batches.batch_size, weighted_batches.drop_last
+            sampler, batch_sampler = weighted_batches.sampler, None
         # CPython 3.13.0 loses objects of more than 30 attributes whose `__dict__` was read before from its garbage
         # collector, unless they were given their dict.
         self.__dict__ = dict(self.__dict__)
         if snapshot_every_n_steps is not None:
             count("DataLoader", "snapshot_every_n_steps", snapshot_every_n_steps, least=1)
         before = own_arguments(self)  # an adapter may have set how the ranks share the rows
+        weighted: Any = None
+        if distributed and is_weighted(sampler) and before.share is None and before.shared_order is None:
+            weighted = WeightedDraws(sampler)
         config = LoaderConfig(
             distributed=distributed,
             global_batch_size=global_batch_size,
@@ -173,6 +186,7 @@ class DataLoader(data.DataLoader[_Item]):
             given_batch_sampler=batch_sampler,
             tail_given=tail is not None,
             watched_batches=watched,
+            weighted=weighted,
             shared_order=before.shared_order,
             share=before.share,
         )
@@ -439,13 +453,19 @@ def _share_rows(loader: DataLoader[Any]) -> None:
     if not config.is_stream and not config.own_sampler:
         world, rank = group_size_and_rank(config.distributed)
         batch = config.global_batch(world)
-        rows = step_rows(len(config.dataset), batch, world, config.split, config.steps_tail)
-        shuffle, seed = config.shuffle, config.seed
-        sampler = ExactSampler(config.dataset, world, rank, rows, shuffle, seed, loader._loader_progress)
+        size = len(config.dataset) if config.weighted is None else config.num_rows
+        rows = step_rows(size, batch, world, config.split, config.steps_tail)
+        shuffle, seed, progress = config.shuffle, config.seed, loader._loader_progress
+        sampler = ExactSampler(config.dataset, world, rank, rows, shuffle, seed, progress, config.weighted)
         share = -(-batch // world)
         batches = config.watched_batches or ExactBatches(sampler, share, config.drop_last)
         loader.__dict__.update(sampler=sampler, batch_sampler=batches, batch_size=share)
     configure(loader, replace(own_arguments(loader), made_with=samplers_now(config_of(loader))))
+
+
+def _sampler_shown_by(sampler: ExactSampler) -> Any:
+    """The user's sampler in the place of which `sampler` is shown; None if there is none."""
+    return None if sampler.weighted is None else sampler.weighted.sampler
 
 
 def _feed_of(loader: DataLoader[Any], config: LoaderConfig) -> Feed:

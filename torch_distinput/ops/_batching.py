@@ -15,18 +15,27 @@ from torch_distinput.ops._base import Dataset, Ops
 class BatchingOps(Ops[Dataset]):
     """What `Dataset` does to group elements."""
 
-    def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
+    def batch(self, batch_size: int | Sequence[tuple[int, int]], drop_remainder: bool = False) -> Dataset:
         """Stacks consecutive elements along a new dim 0: leaves [...] become [B, ...].
 
         Args:
-            batch_size: B, at least 1; the **global** batch once the dataset is distributed.
+            batch_size: B, at least 1; the **global** batch once the dataset is distributed. A list of pairs
+                `(step, size)` is a schedule: from batch number `step` on, counted from 0 in each epoch and round of
+                `repeat`, batches have `size` rows. It begins with step 0, and its steps increase.
             drop_remainder: whether a last batch of fewer than B elements is left out; else it is shorter.
 
         Raises ValueError, when elements are read, where their shapes differ; see `padded_batch` and `ragged_batch`.
 
         >>> list(tdi.Dataset.range(5).batch(2))
         [tensor([0, 1]), tensor([2, 3]), tensor([4])]
+        >>> list(tdi.Dataset.range(6).batch([(0, 1), (2, 3)]))
+        [tensor([0]), tensor([1]), tensor([2, 3, 4]), tensor([5])]
         """
+        if isinstance(batch_size, (list, tuple)):
+            schedule = sequence("batch", "batch_size", batch_size, _step_and_size)
+            return self._wrapped(
+                self._native.batch_by_schedule(schedule, flag("batch", "drop_remainder", drop_remainder))
+            )
         return self._wrapped(self._native.batch(*_batches("batch", batch_size, drop_remainder)))
 
     def ragged_batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
@@ -152,6 +161,13 @@ class BatchingOps(Ops[Dataset]):
 def _has_entries(value: Any) -> TypeGuard[Iterable[Any]]:
     """Whether `value` can be iterated. An array without dims has `__iter__`, but no entries."""
     return hasattr(value, "__iter__") and getattr(value, "ndim", 1) > 0
+
+
+def _step_and_size(op: str, name: str, entry: Any) -> tuple[int, int]:
+    """An entry of a schedule."""
+    if not isinstance(entry, (list, tuple)) or len(entry) != 2:
+        raise TypeError(f"{op}: `{name}` must be a pair (step, size), but is {entry!r}.")
+    return integer(op, f"{name}[0]", entry[0]), integer(op, f"{name}[1]", entry[1])
 
 
 def _batches(op: str, batch_size: Any, drop_remainder: Any) -> tuple[int, bool]:

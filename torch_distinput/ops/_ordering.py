@@ -1,6 +1,11 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Ops that choose elements by their place and bring them into another order."""
 
+from collections.abc import Sequence
+
+import numpy
+import torch
+
 from torch_distinput.base._arguments import flag, integer, optional_integer
 from torch_distinput.ops._base import Dataset, Ops
 
@@ -26,6 +31,34 @@ class OrderingOps(Ops[Dataset]):
         buffer_size, seed = optional_integer(op, "buffer_size", buffer_size), optional_integer(op, "seed", seed)
         reshuffle = flag(op, "reshuffle_each_iteration", reshuffle_each_iteration)
         return self._wrapped(self._native.shuffle(buffer_size, seed, reshuffle))
+
+    def sample(
+        self,
+        weights: torch.Tensor | numpy.ndarray | Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        seed: int | None = None,
+    ) -> Dataset:
+        """`num_samples` elements, each drawn at random with a probability in proportion to its weight.
+
+        Draw k of an epoch is a function of seed, epoch and k alone, so any number of ranks shares the draws, and a
+        position is one number. The draws are not those of `torch.multinomial`. With replacement, a table that is made
+        once makes each draw O(1); it takes 16 bytes an element. Without, an epoch's first draw orders the elements.
+        The dataset must have random access (ValueError): sample before `filter` and the like, and before random ops,
+        whose numbers belong to rows: after them a row that is drawn twice is changed twice in the same way.
+
+        Args:
+            weights: one for each element, finite and at least 0, not all 0; copied, and used as float64.
+            num_samples: elements of an epoch, at least 1; without replacement at most the number of weights above 0.
+            replacement: whether an element may be drawn more than once in an epoch.
+            seed: makes the draws reproducible; None uses the seed of the options, else one that is drawn once.
+
+        >>> [int(number) for number in tdi.Dataset.range(4).sample([0, 1, 0, 0], num_samples=3)]
+        [1, 1, 1]
+        """
+        num_samples, seed = integer("sample", "num_samples", num_samples), optional_integer("sample", "seed", seed)
+        replacement = flag("sample", "replacement", replacement)
+        return self._wrapped(self._native.sample(_weights(weights), num_samples, replacement, seed))
 
     def repeat(self, count: int | None = None) -> Dataset:
         """The dataset `count` times; None or -1: without end.
@@ -89,3 +122,13 @@ class OrderingOps(Ops[Dataset]):
         """
         size = integer("assert_cardinality", "expected_cardinality", expected_cardinality)
         return self._wrapped(self._native.assert_cardinality(size))
+
+
+def _weights(weights: object) -> torch.Tensor:
+    """`weights` as a tensor. Raises TypeError for what is none of numbers."""
+    try:
+        return torch.as_tensor(weights)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"sample: `weights` must be a tensor, an array or a list of numbers, but is a {type(weights).__name__}."
+        ) from None

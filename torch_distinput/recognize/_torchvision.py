@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from torch_distinput import _C
-from torch_distinput.recognize._native_source import NotNative, Source
+from torch_distinput.recognize._native_source import NotNative, Op, Source
 
 _FOLDER = "torchvision.datasets.folder"
 _TRANSFORMS = "torchvision.transforms."
@@ -50,8 +50,8 @@ def image_source(dataset: Any) -> Source:
             raise NotNative(f"{path} is not JPEG, PNG or WebP by its name")
     steps = _steps_of(transform)
     try:
-        native = _C.image_files([os.fsencode(path) for path, _ in samples], [number for _, number in samples])
-        native = steps.added_to(native)
+        files = _C.image_files([os.fsencode(path) for path, _ in samples], [number for _, number in samples])
+        native = steps.added_to(files)
     except (TypeError, ValueError) as error:
         raise NotNative(str(error)) from None
 
@@ -63,7 +63,10 @@ def image_source(dataset: Any) -> Source:
         except NotNative:
             return False
 
-    return Source(native, native.element_spec, is_current, draws=tuple(steps.draws))
+    def ordered(op: Op) -> _C.Dataset:
+        return steps.added_to(op(files))
+
+    return Source(native, native.element_spec, is_current, draws=tuple(steps.draws), ordered_before_draws=ordered)
 
 
 @dataclass

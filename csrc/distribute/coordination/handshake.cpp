@@ -57,7 +57,7 @@ Handshake describe_handshake(const Distribution& distribution, const EpochPositi
   add("replicas per rank", std::to_string(assignment.replicas.per_rank));
   const AutoShardPolicy policy = assignment.sharding.applied;
   add("auto_shard_policy", policy_name(policy));
-  if (distribution.node) add("batch size", std::to_string(assignment.batch));
+  if (distribution.node) add("batch size", batch_size_text(assignment));
   // Under OFF each rank may have data of its own.
   if (distribution.node && policy != AutoShardPolicy::kOff) {
     // Before the pipeline, because a difference has advice of its own: a rank got only its share of the data.

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <utility>
 
+#include <c10/util/Exception.h>
+
 #include "distribute/splitting/batch_sizes.h"
 #include "distribute/splitting/infer_batch_size.h"
+#include "distribute/splitting/tail.h"
 
 namespace torch_distinput {
 namespace {
@@ -24,7 +27,9 @@ void split_as_tf(RowAssignment& assignment) {
   if (data || assignment.batch <= 0) {
     assignment.splitter = legacy_splitter(replicas.all());
     assignment.splitter_reason = data ? "policy DATA needs a fixed number of parts a batch"
-                                      : "the batch size cannot be inferred, so each batch is cut as it comes";
+                                 : assignment.schedule
+                                     ? "the batch size changes, so each batch is cut as it comes"
+                                     : "the batch size cannot be inferred, so each batch is cut as it comes";
     if (data) {
       assignment.width = replicas.all();
       assignment.local = numbers(replicas.rank, replicas.ranks, replicas.per_rank);
@@ -57,7 +62,9 @@ void split_nothing(RowAssignment& assignment) {
   assignment.whole = true;
   assignment.splitter = whole_splitter();
   assignment.unbatched = !has_rows(*assignment.node);
-  if (!assignment.unbatched) assignment.batch = infer_batch_size(*assignment.node);
+  if (assignment.unbatched) return;
+  assignment.batch = infer_batch_size(*assignment.node);
+  assignment.schedule = schedule_of(*assignment.node);
 }
 
 std::int64_t part_dim0(std::int64_t rows, const RowAssignment& assignment, Split split, bool weighted) {
@@ -100,12 +107,30 @@ RowAssignment assign_rows(const NodePtr& node, AutoShardPolicy policy, const Rep
   }
   require_rows(*node, "distribute_dataset");
   assignment.batch = infer_batch_size(*node);
+  assignment.schedule = schedule_of(*assignment.node);
   if (split == Split::kTf) {
     split_as_tf(assignment);
   } else {
     split_balanced(assignment, weights);
   }
   return assignment;
+}
+
+void check_schedule(const RowAssignment& assignment, Split split, Tail tail) {
+  if (!has_changing_batches(*assignment.node)) return;
+  const std::string what = "distribute_dataset: with batches whose size changes with their number, ";
+  const bool fills = tail == Tail::kPadded || tail == Tail::kRepeat || tail == Tail::kDrop;
+  if (assignment.replicas.ranks > 1 && assignment.sharding.applied != AutoShardPolicy::kData) {
+    const char* const advice = " needs ranks that share one stream, but the policy is applied as ";
+    const std::string policy = policy_name(assignment.sharding.applied) + "; use auto_shard_policy DATA";
+    TORCH_CHECK_VALUE(split != Split::kTf, what, "`split` \"tf\"", advice, policy,
+                      ", or `split` \"balanced\".");
+    TORCH_CHECK_VALUE(!fills, what, "`tail` \"", tail_name(tail), "\"", advice, policy,
+                      ", or another `tail`.");
+  }
+  TORCH_CHECK_VALUE(!fills || assignment.schedule, what, "`tail` \"", tail_name(tail),
+                    "\" must know the full size of each batch, but `", assignment.node->describe(),
+                    "` or an op before it may leave out or move batches; put such ops before `batch`.");
 }
 
 RowAssignment assign_whole(const NodePtr& node, const Replicas& replicas) {
@@ -119,6 +144,10 @@ RowAssignment assign_whole(const NodePtr& node, const Replicas& replicas) {
   split_nothing(assignment);
   assignment.splitter_reason = "the function that makes the dataset batches it";
   return assignment;
+}
+
+std::string batch_size_text(const RowAssignment& assignment) {
+  return assignment.schedule ? assignment.schedule->describe() : std::to_string(assignment.batch);
 }
 
 ElementSpec part_spec(const ElementSpec& spec, const RowAssignment& assignment, Split split, bool weighted) {

@@ -7,6 +7,7 @@
 
 #include "distribute/sharding/auto_shard.h"
 #include "distribute/splitting/step_schedule.h"
+#include "execution/scheduled_batches.h"
 #include "torch_distinput/strategy.h"
 
 namespace torch_distinput {
@@ -26,10 +27,11 @@ struct RowAssignment {
   NodePtr node;  ///< the pipeline that this rank reads: global batches, or its own if the policy shards them
   Replicas replicas;
   Sharding sharding;
-  std::int64_t batch = -1;     ///< inferred global batch size in rows, or -1
-  bool whole = false;          ///< elements are handed out as they are, one for each replica
-  bool unbatched = false;      ///< elements are handed out whole and have no rows; each counts as one row
-  bool from_function = false;  ///< the dataset is of a user's function: empty elements at the end stay
+  std::int64_t batch = -1;         ///< inferred global batch size in rows, or -1
+  BatchSchedulePtr schedule = {};  ///< the global batch sizes, where they change with the number of the batch
+  bool whole = false;              ///< elements are handed out as they are, one for each replica
+  bool unbatched = false;          ///< elements are handed out whole and have no rows; each counts as one row
+  bool from_function = false;      ///< the dataset is of a user's function: empty elements at the end stay
   SplitterPtr splitter;
   std::string splitter_reason;      ///< why this splitter, for `explain()`
   std::int64_t width = 1;           ///< parts of the stream in one step
@@ -51,9 +53,16 @@ struct RowAssignment {
 RowAssignment assign_rows(const NodePtr& node, AutoShardPolicy policy, const Replicas& replicas, Split split,
                           const std::vector<double>& weights);
 
+/// Throws c10::ValueError, which names the limit and what to do, where the batches of `assignment` change in
+/// size by their number and `tail` or the sharding needs one size.
+void check_schedule(const RowAssignment& assignment, Split split, Tail tail);
+
 /// Assigns whole elements of a dataset from a user's function: element k goes to local replica
 /// k mod `replicas.per_rank`.
 RowAssignment assign_whole(const NodePtr& node, const Replicas& replicas);
+
+/// The global batch size for messages: a number, -1, or a schedule.
+std::string batch_size_text(const RowAssignment& assignment);
 
 /// The spec of one replica's part. `spec`: of the elements; `weighted`: whether replicas have weights. Dim 0
 /// is static only if every part has that number of rows.

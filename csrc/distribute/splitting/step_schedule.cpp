@@ -23,7 +23,7 @@ std::optional<PlannedStep> StepSchedule::next(RowCounts& counts) {
 
 void StepSchedule::learn_batch(RowCounts& counts) {
   const bool needed = fills() || rules_.tail == Tail::kDrop;
-  if (!needed || rules_.batch >= 0 || rules_.splitter->round_rows()) return;
+  if (!needed || rules_.schedule || rules_.batch >= 0 || rules_.splitter->round_rows()) return;
   rules_.batch = counts.rows(counts.from_start(0)).value_or(0);
 }
 
@@ -74,7 +74,7 @@ void StepSchedule::assign(RowCounts& counts) {
 PlannedStep StepSchedule::plan_front(RowCounts& counts) {
   const bool last = is_last(0);
   AssignedStep step = std::move(ahead_.front());
-  PlannedStep planned{.batch = rules_.batch, .complete = is_complete(step), .before = at_};
+  PlannedStep planned{.batch = full_batch(step), .complete = is_complete(step), .before = at_};
   at_ = {.step = at_.step + 1, .row = at_.row + step.rows, .split = step.after};
   planned.after = at_;
   planned.last = last || (settled_ > 1 && ends(1));
@@ -122,7 +122,12 @@ bool StepSchedule::is_rest(std::size_t index) const {
 
 std::vector<std::int64_t> StepSchedule::shares(const AssignedStep& step) const {
   if (!fills() && rules_.tail != Tail::kDrop) return {};
-  return rules_.splitter->shares(std::max<std::int64_t>(rules_.batch, 0), step.before.part, rules_.width);
+  return rules_.splitter->shares(std::max<std::int64_t>(full_batch(step), 0), step.before.part, rules_.width);
+}
+
+/// The rows of a full batch at the place of `step`, or -1.
+std::int64_t StepSchedule::full_batch(const AssignedStep& step) const {
+  return rules_.schedule ? rules_.schedule->size(step.before.element) : rules_.batch;
 }
 
 }  // namespace torch_distinput

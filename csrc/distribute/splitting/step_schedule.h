@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/batch_schedule.h"
 #include "distribute/splitting/splitter.h"
 #include "distribute/splitting/tail.h"
 
@@ -17,9 +18,10 @@ struct ScheduleRules {
   SplitterPtr splitter;
   std::int64_t width = 1;  ///< parts in a step: the replicas that share the stream
   Tail tail = Tail::kZeroRows;
-  std::int64_t batch = -1;   ///< rows of a full batch; -1: as many as the first element has
-  bool endless = false;      ///< the data never ends
-  bool keeps_empty = false;  ///< steps without rows at the end are delivered too
+  std::int64_t batch = -1;         ///< rows of a full batch; -1: as many as the first element has
+  BatchSchedulePtr schedule = {};  ///< the same by the number of the element, where it changes
+  bool endless = false;            ///< the data never ends
+  bool keeps_empty = false;        ///< steps without rows at the end are delivered too
 };
 
 /// A position between two steps of an epoch.
@@ -70,6 +72,7 @@ class StepSchedule {
   bool is_complete(const AssignedStep& step) const;
   bool ends(std::size_t index) const;
   bool is_rest(std::size_t index) const;
+  std::int64_t full_batch(const AssignedStep& step) const;
   std::vector<std::int64_t> shares(const AssignedStep& step) const;
   std::vector<std::vector<bool>> left_out() const;
 

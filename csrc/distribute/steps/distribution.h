@@ -46,12 +46,10 @@ struct Distribution {
 
   /// The parameters of this dataset's schedule.
   ScheduleRules rules() const {
-    return {assignment.splitter,
-            assignment.width,
-            merges_by_agreement() ? Tail::kZeroRows : input.tail,
-            assignment.batch,
-            assignment.node->cardinality() == kInfiniteCardinality,
-            assignment.from_function};
+    return {
+        assignment.splitter,     assignment.width,    merges_by_agreement() ? Tail::kZeroRows : input.tail,
+        assignment.batch,        assignment.schedule, assignment.node->cardinality() == kInfiniteCardinality,
+        assignment.from_function};
   }
 };
 

@@ -40,7 +40,8 @@ std::optional<std::int64_t> step_bytes(const Distribution& distribution, PlanRow
   const auto bytes = row_bytes(*spec);
   if (!bytes) return std::nullopt;
   const RowAssignment& assignment = distribution.assignment;
-  const std::int64_t batch = assignment.batch > 0 ? assignment.batch : rows.rows(0).value_or(0);
+  const std::int64_t known = assignment.schedule ? assignment.schedule->largest() : assignment.batch;
+  const std::int64_t batch = known > 0 ? known : rows.rows(0).value_or(0);
   return std::max<std::int64_t>(*bytes * batch / assignment.replicas.ranks, 1);
 }
 

@@ -20,8 +20,9 @@ WindowRules window_rules(const Distribution& distribution) {
   rules.whole = distribution.assignment.whole;
   rules.cuts_leaves = distribution.assignment.splitter->cuts_leaves();
   if (tail == Tail::kRepeat) {
-    const std::int64_t batch = distribution.assignment.batch;
-    rules.kept_rows = batch > 0 ? batch : kFirstElement;
+    const RowAssignment& assignment = distribution.assignment;
+    const std::int64_t most = assignment.schedule ? assignment.schedule->largest() : assignment.batch;
+    rules.kept_rows = most > 0 ? most : kFirstElement;
   }
   return rules;
 }

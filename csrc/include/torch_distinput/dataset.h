@@ -79,6 +79,10 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   /// `batch_size` consecutive elements stacked along a new dim 0: the global batch once distributed. The last
   /// batch may be shorter, unless `drop_remainder`.
   Dataset batch(std::int64_t batch_size, BatchOptions options = {}) const;
+  /// As above, with sizes that change with the number of the batch, counted from 0 in each epoch and round of
+  /// `repeat`. Entries are in the order of their steps, the first at step 0. Throws c10::ValueError
+  /// otherwise, and for a size below 1.
+  Dataset batch(std::vector<BatchSizeFrom> schedule, BatchOptions options = {}) const;
   /// As `batch`, but tensors whose dims are not all known statically become rows of varying length.
   Dataset ragged_batch(std::int64_t batch_size, BatchOptions options = {}) const;
   /// The rows along dim 0 as elements.
@@ -102,6 +106,13 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   /// c10::IndexError for an index that is negative or not below the number of elements: at once where that
   /// number is known, else from `next`.
   Dataset select(const at::Tensor& indices) const;
+  /// `num_samples` (>= 1) elements, each drawn at random with a probability in proportion to its weight, anew
+  /// in each epoch and each round of `repeat`. `weights`: one real number for each element, copied, finite
+  /// and at least 0, not all 0. Element k is a function of seed, epoch and k alone. With replacement a table
+  /// of 16 bytes an element makes each draw O(1). Without, the first draw of an epoch orders the elements,
+  /// and at most as many can be drawn as have a weight above 0. Needs random access; throws c10::ValueError
+  /// where the number of elements is unknown or infinite.
+  Dataset sample(const at::Tensor& weights, std::int64_t num_samples, DrawOptions options = {}) const;
   /// Tuples of an int64 scalar, counted from `start`, and the element.
   Dataset enumerate(std::int64_t start = 0) const;
   /// The elements of this dataset, then those of `other`. Throws c10::ValueError for different element types.

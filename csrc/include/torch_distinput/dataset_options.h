@@ -21,12 +21,22 @@ namespace torch_distinput {
 struct BatchOptions {
   bool drop_remainder = false;  ///< leave out a short last batch
 };
+/// Of `batch` with a schedule: from batch number `step` on, batches have `size` rows.
+struct BatchSizeFrom {
+  std::int64_t step = 0;
+  std::int64_t size = 0;
+};
 /// Of `shuffle`.
 struct ShuffleOptions {
   /// How far an element may move, in elements, at least 1; unset: a full shuffle.
   std::optional<std::int64_t> buffer_size = {};
   std::optional<std::int64_t> seed = {};  ///< unset: the base seed decides (`Options::seed`)
   bool reshuffle_each_iteration = true;   ///< another order in each epoch and in each round of `repeat`
+};
+/// Of `sample`.
+struct DrawOptions {
+  bool replacement = true;                ///< whether an element may be drawn more than once
+  std::optional<std::int64_t> seed = {};  ///< unset: the base seed decides (`Options::seed`)
 };
 /// Of `list_files`.
 struct ListFilesOptions {

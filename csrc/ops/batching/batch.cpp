@@ -12,14 +12,15 @@ namespace {
 
 constexpr const char* kBatchName = "batch";
 
-/// As tf.data's batch: rows keep their order.
+/// As tf.data's batch: rows keep their order. Sizes that change with the number of the batch are not in
+/// tf.data.
 class BatchNode final : public BatchingNode {
  public:
-  BatchNode(NodePtr input, std::int64_t batch_size, bool drop_remainder)
-      : BatchingNode(std::move(input), kBatchName, batch_size, drop_remainder) {}
+  BatchNode(NodePtr input, BatchSchedule sizes, bool drop_remainder)
+      : BatchingNode(std::move(input), kBatchName, std::move(sizes), drop_remainder) {}
 
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
-    return batch(std::move(inputs.at(0)), rows_of_batch(), drop_remainder());
+    return std::make_shared<BatchNode>(std::move(inputs.at(0)), sizes(), drop_remainder());
   }
 
   /// Devices normalize whole batches: those of rows that were to be normalized one by one, too.
@@ -49,7 +50,11 @@ class BatchNode final : public BatchingNode {
 }  // namespace
 
 NodePtr batch(NodePtr input, std::int64_t batch_size, bool drop_remainder) {
-  return std::make_shared<BatchNode>(std::move(input), batch_size, drop_remainder);
+  return std::make_shared<BatchNode>(std::move(input), BatchSchedule(kBatchName, batch_size), drop_remainder);
+}
+
+NodePtr batch(NodePtr input, std::vector<BatchSizeFrom> schedule, bool drop_remainder) {
+  return std::make_shared<BatchNode>(std::move(input), BatchSchedule(kBatchName, schedule), drop_remainder);
 }
 
 }  // namespace torch_distinput::ops

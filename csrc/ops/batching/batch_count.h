@@ -4,40 +4,43 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "core/batch_schedule.h"
 #include "torch_distinput/node.h"
 
 namespace torch_distinput {
 
 /// Returns the number of batches of `n` rows, or `n` if it is kInfiniteCardinality or kUnknownCardinality.
-/// Other negative numbers come from the marker of policy HINT and are divided as tf.data does.
-inline std::int64_t count_batches(std::int64_t n, std::int64_t batch_size, bool drop_remainder) {
-  if (n == kInfiniteCardinality || n == kUnknownCardinality) return n;
-  return n / batch_size + (!drop_remainder && n % batch_size != 0 ? 1 : 0);
+/// Other negative numbers come from the marker of policy HINT.
+inline std::int64_t count_batches(std::int64_t n, const BatchSchedule& sizes, bool drop_remainder) {
+  return n == kInfiniteCardinality || n == kUnknownCardinality ? n : sizes.count(n, drop_remainder);
 }
 
 /// Which rows are in which batch, for a plan of `input_size` rows, which may be `kEndless`. Immutable.
 class BatchCount {
  public:
-  BatchCount(std::int64_t input_size, std::int64_t batch_size, bool drop_remainder)
-      : input_size_(input_size), batch_size_(batch_size) {
+  BatchCount(std::int64_t input_size, BatchSchedule sizes, bool drop_remainder)
+      : input_size_(input_size), sizes_(std::move(sizes)) {
     const bool endless = input_size == kEndless;
-    batches_ = endless ? kEndless : count_batches(input_size, batch_size, drop_remainder);
-    total_rows_ = !endless && drop_remainder ? batches_ * batch_size : input_size;
+    batches_ = endless ? kEndless : sizes_.count(input_size, drop_remainder);
+    total_rows_ = !endless && drop_remainder ? sizes_.first_row(batches_) : input_size;
   }
 
   /// The number of batches, or `kEndless`.
   std::int64_t batches() const { return batches_; }
-  /// The rows of batch `batch`, and the rows of all batches before it.
+  /// The first row of batch `batch`, and its number of rows.
+  std::int64_t first_row(std::int64_t batch) const { return sizes_.first_row(batch); }
   std::int64_t rows(std::int64_t batch) const {
-    return std::min(batch_size_, input_size_ - batch * batch_size_);
+    return std::min(sizes_.size(batch), input_size_ - first_row(batch));
   }
-  std::int64_t rows_before(std::int64_t batch) const { return std::min(batch * batch_size_, total_rows_); }
+  /// The rows of all batches before `batch`.
+  std::int64_t rows_before(std::int64_t batch) const { return std::min(first_row(batch), total_rows_); }
 
  private:
   std::int64_t input_size_;
-  std::int64_t batch_size_;
+  BatchSchedule sizes_;
   std::int64_t batches_;
   std::int64_t total_rows_;
 };

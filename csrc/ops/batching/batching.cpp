@@ -19,39 +19,43 @@ class BatchPlan final : public Plan {
  public:
   BatchPlan(PlanPtr input, const Batching& batching)
       : input_(std::move(input)),
-        batch_size_(batching.batch_size),
-        count_(input_->size(), batching.batch_size, batching.drop_remainder),
+        sizes_(batching.sizes),
+        count_(input_->size(), batching.sizes, batching.drop_remainder),
         join_(batching.join),
         pool_(batching.pool),
         ragged_(join_.join_ragged ? as_ragged(*input_) : nullptr) {
     const RowLayout* rows = row_layout();
-    if (rows == nullptr || !batching.drop_remainder) return;
+    if (rows == nullptr || !batching.drop_remainder || !sizes_.is_constant()) return;
     layout_ = *rows;
+    const std::int64_t size = sizes_.size(0);
     for (LeafLayout& leaf : layout_->leaves) {
-      leaf.shape.insert(leaf.shape.begin(), batch_size_);
-      leaf.bytes *= batch_size_;
+      leaf.shape.insert(leaf.shape.begin(), size);
+      leaf.bytes *= size;
     }
   }
 
   std::int64_t size() const override { return count_.batches(); }
   PlanTraits traits() const override {
     PlanTraits traits = input_->traits();
-    if (traits.read_ahead > 0) traits.read_ahead = count_batches(traits.read_ahead, batch_size_, false);
+    if (traits.read_ahead > 0) traits.read_ahead = sizes_.count(traits.read_ahead, false);
     return traits;
   }
-  std::int64_t least_bytes() const override { return size() == 0 ? 0 : rows(0) * input_->least_bytes(); }
+  std::int64_t least_bytes() const override {
+    return size() == 0 ? 0 : std::min(sizes_.smallest(), rows(0)) * input_->least_bytes();
+  }
   const RowLayout* layout() const override { return layout_ ? &*layout_ : nullptr; }
 
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
               std::span<const RowSink> sinks) const override {
+    const std::int64_t size = sizes_.size(0);  // that of every batch, since there is a layout
     std::vector<std::int64_t> rows;
     std::vector<std::int64_t> row_slots;
-    rows.reserve(positions.size() * static_cast<std::size_t>(batch_size_));
-    row_slots.reserve(slots.size() * static_cast<std::size_t>(batch_size_));
-    for (const std::int64_t position : positions) append(rows, position * batch_size_, batch_size_);
-    for (const std::int64_t slot : slots) append(row_slots, slot * batch_size_, batch_size_);
+    rows.reserve(positions.size() * static_cast<std::size_t>(size));
+    row_slots.reserve(slots.size() * static_cast<std::size_t>(size));
+    for (const std::int64_t position : positions) append(rows, position * size, size);
+    for (const std::int64_t slot : slots) append(row_slots, slot * size, size);
     std::vector<RowSink> row_sinks(sinks.begin(), sinks.end());
-    for (RowSink& sink : row_sinks) sink.row_bytes /= batch_size_;
+    for (RowSink& sink : row_sinks) sink.row_bytes /= size;
     input_->gather(rows, row_slots, row_sinks);
   }
 
@@ -61,7 +65,7 @@ class BatchPlan final : public Plan {
     std::vector<std::int64_t> scratch;
     for (const std::int64_t position : positions) {
       scratch.clear();
-      append(scratch, position * batch_size_, rows(position));
+      append(scratch, count_.first_row(position), rows(position));
       batches.push_back(assemble(scratch));
     }
     return batches;
@@ -69,7 +73,7 @@ class BatchPlan final : public Plan {
 
   void will_read(std::span<std::int64_t> positions) const override {
     std::vector<std::int64_t> all;
-    for (const std::int64_t position : positions) append(all, position * batch_size_, rows(position));
+    for (const std::int64_t position : positions) append(all, count_.first_row(position), rows(position));
     input_->will_read(all);
   }
 
@@ -102,13 +106,13 @@ class BatchPlan final : public Plan {
   std::vector<std::int64_t> rows_of(std::span<const Segment> segments) const {
     std::vector<std::int64_t> positions;
     for (const Segment& segment : segments)
-      append(positions, segment.element * batch_size_ + segment.begin, segment.end - segment.begin);
+      append(positions, count_.first_row(segment.element) + segment.begin, segment.end - segment.begin);
     return positions;
   }
 
   /// Without a layout, the dims of zero rows are those of a real row.
   void add_example(std::vector<std::int64_t>& positions, std::span<const Segment> segments) const {
-    if (row_layout() == nullptr) append(positions, segments.front().element * batch_size_, 1);
+    if (row_layout() == nullptr) append(positions, count_.first_row(segments.front().element), 1);
   }
 
   /// The layout of rows that can be written straight into a batch; null if only `join_` can make one.
@@ -126,7 +130,7 @@ class BatchPlan final : public Plan {
   }
 
   PlanPtr input_;
-  std::int64_t batch_size_;
+  BatchSchedule sizes_;
   BatchCount count_;
   JoinRows join_;
   std::shared_ptr<BufferPool> pool_;
@@ -134,25 +138,39 @@ class BatchPlan final : public Plan {
   std::optional<RowLayout> layout_;
 };
 
-/// Holds no rows between calls of `next`, so its state is that of the input.
+/// Holds no rows between calls of `next`, so its state is that of the input, with the number of batches where
+/// their sizes change.
 class BatchIterator final : public Iterator {
  public:
   BatchIterator(IteratorPtr input, Batching batching)
       : input_(std::move(input)), batching_(std::move(batching)) {}
 
   std::optional<Element> next() override {
-    const std::vector<Element> rows = next_elements(*input_, batching_.batch_size);
-    const bool is_short = static_cast<std::int64_t>(rows.size()) < batching_.batch_size;
+    const std::int64_t size = batching_.sizes.size(batches_);
+    const std::vector<Element> rows = next_elements(*input_, size);
+    const bool is_short = std::ssize(rows) < size;
     if (rows.empty() || (is_short && batching_.drop_remainder)) return std::nullopt;
-    return batching_.join(rows, *batching_.pool);
+    Element batch = batching_.join(rows, *batching_.pool);
+    ++batches_;
+    return batch;
   }
 
-  State save() const override { return State().set("input", input_->save()); }
-  void load(const State& state) override { input_->load(StateReader(state, "batch").at("input")); }
+  State save() const override {
+    State state;
+    state.set("input", input_->save());
+    if (!batching_.sizes.is_constant()) state.set("batches", batches_);
+    return state;
+  }
+  void load(const State& state) override {
+    const StateReader saved(state, "batch");
+    batches_ = batching_.sizes.is_constant() ? 0 : saved.count("batches");
+    input_->load(saved.at("input"));
+  }
 
  private:
   IteratorPtr input_;
   Batching batching_;
+  std::int64_t batches_ = 0;  ///< handed out; counted for sizes that change
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "core/batch_schedule.h"
 #include "kernels/rows.h"
 #include "runtime/buffer_pool.h"
 #include "torch_distinput/node.h"
@@ -31,7 +32,7 @@ struct JoinRows {
 
 /// The parameters of an op that makes batches of consecutive rows.
 struct Batching {
-  std::int64_t batch_size;           ///< rows of a batch, at least 1
+  BatchSchedule sizes;               ///< rows of each batch
   bool drop_remainder;               ///< whether a short last batch is dropped
   JoinRows join;                     ///< how rows become a batch
   std::shared_ptr<BufferPool> pool;  ///< the memory of batches
@@ -39,7 +40,8 @@ struct Batching {
 
 /// Returns the plan of batches of `rows`.
 PlanPtr batch_plan(PlanPtr rows, const Batching& batching);
-/// Returns an iterator over batches of `rows`, whose state is that of `rows`.
+/// Returns an iterator over batches of `rows`, whose state is that of `rows`, with the number of batches
+/// where their sizes change.
 IteratorPtr batch_iterator(IteratorPtr rows, Batching batching);
 
 }  // namespace torch_distinput

@@ -12,16 +12,25 @@
 
 namespace torch_distinput::ops {
 
-BatchingNode::BatchingNode(NodePtr input, std::string_view name, std::int64_t batch_size, bool drop_remainder)
-    : UnaryNode(std::move(input)), name_(name), batch_size_(batch_size), drop_remainder_(drop_remainder) {
-  TORCH_CHECK_VALUE(batch_size >= 1, name, ": `batch_size` must be at least 1, but is ", batch_size, ".");
-}
+BatchingNode::BatchingNode(NodePtr input, std::string_view name, BatchSchedule sizes, bool drop_remainder)
+    : UnaryNode(std::move(input)),
+      name_(name),
+      sizes_(std::make_shared<const BatchSchedule>(std::move(sizes))),
+      drop_remainder_(drop_remainder) {}
 
 std::string BatchingNode::describe() const {
-  return c10::str(name_, "(batch_size=", batch_size_, ", ", arguments(), ")");
+  return c10::str(name_, "(batch_size=", sizes_->describe(), ", ", arguments(), ")");
 }
 
-std::string BatchingNode::identity() const { return c10::str(name_, "(", arguments(), ")"); }
+std::string BatchingNode::identity() const {
+  return sizes_->is_constant() ? c10::str(name_, "(", arguments(), ")") : describe();
+}
+
+std::optional<std::int64_t> BatchingNode::batch_size() const {
+  return sizes_->is_constant() ? std::optional(sizes_->size(0)) : std::nullopt;
+}
+
+BatchSchedulePtr BatchingNode::changing_sizes() const { return sizes_->is_constant() ? nullptr : sizes_; }
 
 SpecPtr BatchingNode::spec() const {
   const SpecPtr row = input().spec();
@@ -29,11 +38,12 @@ SpecPtr BatchingNode::spec() const {
 }
 
 SpecPtr BatchingNode::spec_of_batches(const ElementSpec& row) const {
-  return std::make_shared<const ElementSpec>(batch_spec(row, drop_remainder_ ? batch_size_ : kUnknownDim));
+  return std::make_shared<const ElementSpec>(
+      batch_spec(row, drop_remainder_ ? batch_size().value_or(kUnknownDim) : kUnknownDim));
 }
 
 std::int64_t BatchingNode::cardinality() const {
-  return count_batches(input().cardinality(), batch_size_, drop_remainder_);
+  return count_batches(input().cardinality(), *sizes_, drop_remainder_);
 }
 
 PlanPtr BatchingNode::plan(const IterContext& context) const {
@@ -51,7 +61,7 @@ std::string BatchingNode::arguments() const {
 }
 
 Batching BatchingNode::batching(const IterContext& context) const {
-  return {batch_size_, drop_remainder_, join_rows(), context.execution->pool};
+  return {*sizes_, drop_remainder_, join_rows(), context.execution->pool};
 }
 
 }  // namespace torch_distinput::ops

@@ -6,34 +6,36 @@
 #include <string>
 #include <string_view>
 
+#include "execution/scheduled_batches.h"
 #include "execution/unary_node.h"
 #include "ops/batching/batching.h"
 #include "torch_distinput/spec.h"
 
 namespace torch_distinput::ops {
 
-/// Base of the ops whose batch i holds rows from i * `batch_size` on. Sets the batch size for inference.
-/// Random access if the input has it; the state of its iterator is that of the input.
-class BatchingNode : public UnaryNode {
+/// Base of the ops that make batches of consecutive rows. Sets the batch size for inference, unless it
+/// changes with the number of the batch. Random access if the input has it.
+class BatchingNode : public UnaryNode, public SchedulesBatches {
  public:
-  /// `name`: a literal. Throws c10::ValueError unless `batch_size` >= 1.
-  BatchingNode(NodePtr input, std::string_view name, std::int64_t batch_size, bool drop_remainder);
+  /// `name`: a literal.
+  BatchingNode(NodePtr input, std::string_view name, BatchSchedule sizes, bool drop_remainder);
 
   std::string_view name() const final { return name_; }
   std::string describe() const final;
-  /// Without the size: pipeline_identity adds it to the identity of an op that depends on it.
+  /// Without the size, if it is one: pipeline_identity adds it to the identity of an op that depends on it.
   std::string identity() const final;
 
   SpecPtr spec() const final;
   std::int64_t cardinality() const final;
-  std::optional<std::int64_t> batch_size() const final { return batch_size_; }
+  std::optional<std::int64_t> batch_size() const final;
+  BatchSchedulePtr changing_sizes() const final;
   Traits traits() const final { return {.sharding = {.pass_through = true}, .rows = {.batches = true}}; }
 
   PlanPtr plan(const IterContext& context) const final;
   IteratorPtr iterate(const IterContext& context) const final;
 
  protected:
-  std::int64_t rows_of_batch() const { return batch_size_; }
+  const BatchSchedule& sizes() const { return *sizes_; }
   bool drop_remainder() const { return drop_remainder_; }
   /// The type of batches of rows of type `row`.
   SpecPtr spec_of_batches(const ElementSpec& row) const;
@@ -49,7 +51,7 @@ class BatchingNode : public UnaryNode {
   Batching batching(const IterContext& context) const;
 
   std::string_view name_;
-  std::int64_t batch_size_;
+  BatchSchedulePtr sizes_;
   bool drop_remainder_;
 };
 

@@ -19,7 +19,8 @@ constexpr const char* kPaddedBatchName = "padded_batch";
 class PaddedBatchNode final : public BatchingNode {
  public:
   PaddedBatchNode(NodePtr input, std::int64_t batch_size, PaddedBatchOptions options)
-      : BatchingNode(std::move(input), kPaddedBatchName, batch_size, options.drop_remainder),
+      : BatchingNode(std::move(input), kPaddedBatchName, BatchSchedule(kPaddedBatchName, batch_size),
+                     options.drop_remainder),
         options_(std::move(options)),
         padding_(std::make_shared<const Padding>(options_.padded_shapes, options_.padding_values,
                                                  kPaddedBatchName)) {
@@ -27,7 +28,7 @@ class PaddedBatchNode final : public BatchingNode {
   }
 
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
-    return padded_batch(std::move(inputs.at(0)), rows_of_batch(), options_);
+    return padded_batch(std::move(inputs.at(0)), sizes().size(0), options_);
   }
 
  private:

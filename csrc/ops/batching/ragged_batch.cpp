@@ -33,10 +33,11 @@ LeafSpec batched(const LeafSpec& row, std::int64_t size) {
 class RaggedBatchNode final : public BatchingNode {
  public:
   RaggedBatchNode(NodePtr input, std::int64_t batch_size, bool drop_remainder)
-      : BatchingNode(std::move(input), kRaggedBatchName, batch_size, drop_remainder) {}
+      : BatchingNode(std::move(input), kRaggedBatchName, BatchSchedule(kRaggedBatchName, batch_size),
+                     drop_remainder) {}
 
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
-    return ragged_batch(std::move(inputs.at(0)), rows_of_batch(), drop_remainder());
+    return ragged_batch(std::move(inputs.at(0)), sizes().size(0), drop_remainder());
   }
 
  private:

@@ -143,7 +143,7 @@ class WindowNode final : public UnaryNode {
     return std::make_shared<const ElementSpec>(std::move(spec));
   }
   std::int64_t cardinality() const override {
-    return count_batches(input().cardinality(), size_, /*drop_remainder=*/false);
+    return count_batches(input().cardinality(), BatchSchedule(kWindowName, size_), /*drop_remainder=*/false);
   }
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
   Traits traits() const override { return {.sharding = {.pass_through = true}, .rows = {.batches = false}}; }

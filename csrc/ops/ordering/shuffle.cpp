@@ -10,6 +10,7 @@
 #include "execution/open.h"
 #include "execution/unary_node.h"
 #include "ops/ops.h"
+#include "ops/ordering/reads_whole.h"
 #include "ops/ordering/shuffle_iterators.h"
 #include "runtime/permutation.h"
 
@@ -36,34 +37,6 @@ class ShufflePlan final : public IndexPlan {
 PlanPtr shuffled(PlanPtr rows, std::uint64_t key) {
   const std::int64_t size = std::min(rows->size(), kMaxElements);
   return std::make_shared<ShufflePlan<Permutation>>(std::move(rows), Permutation(size, key));
-}
-
-/// Returns `context` with an execution context that raises errors instead of skipping rows.
-IterContext raising(const IterContext& context) {
-  IterContext result = context;
-  auto execution = std::make_shared<ExecutionContext>(*context.execution);
-  execution->options.skip.reset();
-  result.execution = std::move(execution);
-  return result;
-}
-
-/// Returns whether `node` yields the elements of a plan in order, except for those that fail and are skipped:
-/// no op in between depends on the number of an element.
-bool only_drops_failures(const Node& node, const IterContext& context) {
-  if (node.plan(context) != nullptr) return true;
-  if (!node.traits().rows.fallible && !node.identity().empty()) return false;
-  const std::vector<NodePtr> inputs = node.inputs();
-  return inputs.empty() || (inputs.size() == 1 && only_drops_failures(*inputs.front(), context.input(0)));
-}
-
-/// Returns the node nearest to the source that has no plan.
-const Node& first_without_plan(const Node& node, const IterContext& context) {
-  const std::vector<NodePtr> inputs = node.inputs();
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const IterContext below = context.input(i);
-    if (inputs[i]->plan(below) == nullptr) return first_without_plan(*inputs[i], below);
-  }
-  return node;
 }
 
 std::string none_or(const std::optional<std::int64_t>& value) {
@@ -108,23 +81,17 @@ class ShuffleNode final : public UnaryNode {
     if (options_.buffer_size) {
       return windowed_shuffle_iterator(open_iterator(input_ptr(), below), window(), key(context));
     }
-    if (context.execution->options.skip && only_drops_failures(input(), below)) {
-      if (PlanPtr rows = input().plan(raising(below))) {
-        return skipping_shuffle_iterator(shuffled(std::move(rows), key(context)), context,
-                                         input().describe());
-      }
+    if (context.execution->options.skip) {
+      if (PlanPtr rows = plan_with_failures(input(), below))
+        return skipping_iterator(shuffled(std::move(rows), key(context)), context, name(),
+                                 input().describe());
     }
-    if (!context.stream_only && input().plan(below) == nullptr) refuse(below);
+    if (!context.stream_only && input().plan(below) == nullptr)
+      refuse_stream("shuffle: a full shuffle", input(), below, "give `buffer_size`, or shuffle before it");
     return buffered_shuffle_iterator(input_ptr(), below, key(context));
   }
 
  private:
-  [[noreturn]] void refuse(const IterContext& below) const {
-    C10_THROW_ERROR(ValueError, "shuffle: a full shuffle needs random access, but `" +
-                                    first_without_plan(input(), below).describe() +
-                                    "` can only be read in order; give `buffer_size`, or shuffle before it.");
-  }
-
   std::int64_t window() const { return std::min(*options_.buffer_size, kWidestWindow); }
   std::uint64_t key(const IterContext& context) const {
     return context.key(options_.seed, options_.reshuffle_each_iteration);

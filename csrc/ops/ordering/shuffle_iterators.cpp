@@ -9,10 +9,7 @@
 #include <vector>
 
 #include "core/state_reader.h"
-#include "execution/element_reader.h"
-#include "execution/execution_context.h"
 #include "execution/open.h"
-#include "execution/skip_budget.h"
 #include "runtime/permutation.h"
 
 namespace torch_distinput {
@@ -152,41 +149,6 @@ class BufferedShuffleIterator final : public Iterator {
   std::optional<Permutation> permutation_;  ///< unset until all elements are read
 };
 
-class SkippingShuffleIterator final : public Iterator {
- public:
-  SkippingShuffleIterator(PlanPtr shuffled, const IterContext& context, const std::string& op)
-      : shuffled_(std::move(shuffled), context.execution->options), budget_(context, op) {}
-
-  std::optional<Element> next() override {
-    while (position_ < shuffled_.size()) {
-      try {
-        Element element = shuffled_.fetch(position_);
-        ++position_;
-        budget_.pass();
-        return element;
-      } catch (...) {
-        budget_.fail();
-        ++position_;
-      }
-    }
-    budget_.end();
-    return std::nullopt;
-  }
-
-  State save() const override { return State().set("position", position_).set("skip", budget_.save()); }
-
-  void load(const State& state) override {
-    const StateReader saved(state, kShuffleIteratorsName);
-    position_ = saved.count("position", shuffled_.size());
-    budget_.load(saved.at("skip"));
-  }
-
- private:
-  ElementReader shuffled_;
-  SkipBudget budget_;
-  std::int64_t position_ = 0;
-};
-
 }  // namespace
 
 IteratorPtr windowed_shuffle_iterator(IteratorPtr input, std::int64_t window, std::uint64_t key) {
@@ -195,10 +157,6 @@ IteratorPtr windowed_shuffle_iterator(IteratorPtr input, std::int64_t window, st
 
 IteratorPtr buffered_shuffle_iterator(NodePtr input, const IterContext& input_context, std::uint64_t key) {
   return std::make_unique<BufferedShuffleIterator>(std::move(input), input_context, key);
-}
-
-IteratorPtr skipping_shuffle_iterator(PlanPtr shuffled, const IterContext& context, const std::string& op) {
-  return std::make_unique<SkippingShuffleIterator>(std::move(shuffled), context, op);
 }
 
 }  // namespace torch_distinput

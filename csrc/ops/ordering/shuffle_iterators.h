@@ -19,8 +19,4 @@ IteratorPtr windowed_shuffle_iterator(IteratorPtr input, std::int64_t window, st
 /// are read again.
 IteratorPtr buffered_shuffle_iterator(NodePtr input, const IterContext& input_context, std::uint64_t key);
 
-/// The elements of a plan that is shuffled, for options that skip elements that fail: drops those. `op` is
-/// the name for messages.
-IteratorPtr skipping_shuffle_iterator(PlanPtr shuffled, const IterContext& context, const std::string& op);
-
 }  // namespace torch_distinput

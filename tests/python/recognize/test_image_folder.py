@@ -220,3 +220,13 @@ def test_a_new_transform_takes_effect(vision, root):
     assert next(batches)[0].shape == (3, 3, 20, 20)
     dataset.transform = lambda image: torch.zeros(2)
     assert next(batches)[0].shape == (3, 2)
+
+
+def test_pictures_that_weights_draw_twice_are_changed_anew(vision, root):
+    dataset = with_random_transforms(vision, root)
+    sampler = torch.utils.data.WeightedRandomSampler([1.0] + [0.0] * (len(dataset) - 1), 6)
+    loader = tdi.DataLoader(dataset, batch_size=6, sampler=sampler, seed=5, distributed=True)
+    assert "path: distributed, native" in loader.explain()
+    ((images, labels),) = loader
+    assert labels.tolist() == [dataset.samples[0][1]] * 6
+    assert len({image.numpy().tobytes() for image in images}) > 3

@@ -38,6 +38,15 @@ def shuffle(dataset: tdi.Dataset, seed: int) -> tdi.Dataset:
     return dataset.shuffle(6 if streams else None, seed=seed)
 
 
+def sample(dataset: tdi.Dataset, k: int) -> tdi.Dataset:
+    """Draws by weight, with replacement or without; without random access or elements, the dataset as it is."""
+    streams = dataset.cardinality() == tdi.UNKNOWN or "sample_from_datasets" in repr(dataset)
+    count = max(dataset.cardinality(), 0)
+    if streams or count == 0:
+        return dataset
+    return dataset.sample(torch.arange(1, 1 + count), 1 + k if k % 2 else count, k % 2 == 1 or count < 2, seed=k)
+
+
 def jitter(element: dict) -> dict:
     return {"id": element["id"], "x": element["x"] + torch.rand(2, generator=tdi.random())}
 
@@ -67,6 +76,7 @@ def chosen(dataset: tdi.Dataset, number: int) -> tdi.Dataset:
 ROW_OPS = {
     "shuffle": shuffle,
     "window": lambda ds, k: ds.shuffle(1 + k, seed=3),
+    "draw": sample,
     "take": lambda ds, k: ds.take(5 * k),
     "skip": lambda ds, k: ds.skip(k),
     "shard": lambda ds, k: ds.shard(2, k % 2),
@@ -85,6 +95,7 @@ ROW_OPS = {
 STREAM_OPS = {
     "filter": lambda ds, k: ds.filter(lambda row: row["id"] % 3 != 1),
     "batch_unbatch": lambda ds, k: ds.batch(1 + k).unbatch(),
+    "schedule_unbatch": lambda ds, k: ds.batch([(0, 1 + k), (2, 3), (3, 1)]).unbatch(),
     "padded_unbatch": lambda ds, k: ds.padded_batch(1 + k).unbatch(),
     "flat_map": lambda ds, k: ds.flat_map(some),
     "interleave": lambda ds, k: ds.interleave(some, cycle_length=1 + k, block_length=1 + k % 2),

@@ -10,6 +10,7 @@ from torch.utils.data import BatchSampler, DistributedSampler
 
 from torch_distinput import _C
 from torch_distinput.loader.orders._order import StockOrder, native_indices
+from torch_distinput.loader.orders._weighted import WeightedDraws
 
 
 class Epochs(Protocol):
@@ -25,7 +26,7 @@ class ExactSampler(DistributedSampler):
 
     The loader does not read it, because the strategy assigns rows. Its length is that of the rank with the most rows,
     and so equal on all ranks: scripts decide by it whether to run an extra pass. `queue`: the indices that the strategy
-    assigned, while a batch sampler around the loader's own is read.
+    assigned, while a batch sampler around the loader's own is read. `weighted`: what draws the rows, if weights do.
     """
 
     dataset: Any
@@ -41,14 +42,16 @@ class ExactSampler(DistributedSampler):
         shuffle: bool,
         seed: int | None,
         epochs: Epochs,
+        weighted: WeightedDraws | None = None,
     ):
         super().__init__(dataset, world, rank, shuffle, seed or 0, drop_last=False)
-        self._step_rows, self._epochs = step_rows, epochs
+        self._step_rows, self._epochs, self.weighted = step_rows, epochs, weighted
         steps = step_rows.num_steps
         alike = max(steps - 2, 0)  # a tail changes the last two only
         times = {step: alike if step < alike else 1 for step in (0, *range(alike, steps)) if step < steps}
         self.num_samples = sum(count * len(step_rows.rows(step, 0)) for step, count in times.items())
-        self.total_size = min(sum(count * step_rows.global_valid(step) for step, count in times.items()), len(dataset))
+        rows = len(dataset) if weighted is None else weighted.num_samples
+        self.total_size = min(sum(count * step_rows.global_valid(step) for step, count in times.items()), rows)
 
     def num_steps(self) -> int:
         return self._step_rows.num_steps
@@ -60,10 +63,13 @@ class ExactSampler(DistributedSampler):
     def parts(self) -> Iterator[list[int]]:
         """The indices of this rank's part of each step, including those that the tail repeats."""
         order = StockOrder(len(self.dataset), 1, False, self.shuffle, None)
+        indices = native_indices(order, self.seed, 0)
+        if self.weighted is not None:
+            indices = self.weighted.of(indices, self.seed)
         for step in range(self.num_steps()):
             rows = self._step_rows.rows(step, self.rank)
-            if self.shuffle and rows:
-                chosen = native_indices(order, self.seed, 0).select(torch.tensor(rows)).batch(len(rows))
+            if (self.shuffle or self.weighted is not None) and rows:
+                chosen = indices.select(torch.tensor(rows)).batch(len(rows))
                 rows = next(chosen.iterate(epoch=self.epoch)).tolist()
             yield rows
 

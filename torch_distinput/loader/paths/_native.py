@@ -61,14 +61,18 @@ def native_rows(
     permutation: int | torch.Tensor | None = None,
     begin: int | None = None,
 ) -> _C.Dataset:
-    """Batches of the rows of `source`. Rows are copied ahead if they cannot be written to or the user allowed it, else
-    on request, in the caller's thread.
+    """Batches of the rows of `source`: in order, shuffled, or drawn by the weights of `config`. Rows are copied ahead
+    if they cannot be written to or the user allowed it, else on request, in the caller's thread.
 
     Args:
-        permutation: with `shuffles`: torch's, the seed of the native one, or None for the pipeline's seed.
+        permutation: with `shuffles`: torch's, the seed of the native one, or None for the pipeline's seed. Of draws by
+            weight: their seed.
         begin: the first row; None: all rows.
     """
-    rows = permuted(source.native, permutation) if shuffles else source.native
+    if config.weighted is not None:
+        rows = source.ordered(lambda all_rows: config.weighted.of(all_rows, permutation))
+    else:
+        rows = permuted(source.native, permutation) if shuffles else source.native
     if begin is not None:
         rows = rows.skip(begin)
     options = options_of(config) if source.steady or reads_ahead(config) else IN_CALLERS_THREAD

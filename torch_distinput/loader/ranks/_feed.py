@@ -76,6 +76,8 @@ class Feed:
     def plan(self, config: LoaderConfig) -> Plan:
         """The plan, kept so that an order without a seed is drawn once; made again after a subclass has exchanged the
         samplers."""
+        if config.weighted is not None:
+            config.weighted.check_unchanged()
         samplers = samplers_now(config)
         if self._plan is None or not samplers.same(self._planned_for):
             self._plan, self._planned_for = plan_of(config, self.strategy(config), self.plain), samplers

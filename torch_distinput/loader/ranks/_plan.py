@@ -4,7 +4,7 @@
 There are three kinds of data. Native rows and datasets of this library are pipelines, whose batches the strategy
 assigns. For a map-style dataset that Python reads, the strategy assigns indices, and each rank loads its rows through a
 plain DataLoader. A stream or a user's sampler belongs to one rank: a plain DataLoader reads it, and the ranks agree
-only on steps.
+only on steps. torch's WeightedRandomSampler is no such sampler: its weights draw rows for all ranks.
 """
 
 from collections.abc import Callable
@@ -106,7 +106,7 @@ def _rows_plan(config: LoaderConfig, strategy: Any) -> Plan:
     source = source_of(config.dataset)
     batch = config.global_batch(strategy.num_replicas_in_sync)
     rows = native_rows(config, source, batch, shuffles=config.shuffle, permutation=config.seed)
-    why = f"rows of a {type(config.dataset).__name__} are copied natively"
+    why = f"rows of a {type(config.dataset).__name__} are copied natively{_drawn(config)}"
     return Plan("native", why, _assign(config, strategy, rows), collated(source.spec), facts=_facts_of(config))
 
 
@@ -114,6 +114,8 @@ def _index_plan(config: LoaderConfig, strategy: Any, plain: MakeLoader, why: str
     rows, options = _C.Dataset.range(0, len(config.dataset), 1), _C.Options()
     if config.shared_order is not None:
         rows, options = _C.Dataset.from_tensor_slices(config.shared_order.rows), IN_CALLERS_THREAD
+    elif config.weighted is not None:
+        rows = config.weighted.of(rows, config.seed)
     elif config.shuffle:
         rows = rows.shuffle(None, config.seed, True)
     batches = rows.batch(config.global_batch(strategy.num_replicas_in_sync)).with_options(options)
@@ -122,13 +124,19 @@ def _index_plan(config: LoaderConfig, strategy: Any, plain: MakeLoader, why: str
     keeps = config.persistent_workers or (follows is not None and config.num_workers > 0)
     return Plan(
         "indices",
-        f"indices are assigned, because {why}",
+        f"indices are assigned, because {why}{_drawn(config)}",
         _assign(config, strategy, batches),
         inner=plain(config, batch_sampler=indices, persistent_workers=keeps),
         indices=indices,
         follows=follows,
         facts=_facts_of(config),
     )
+
+
+def _drawn(config: LoaderConfig) -> str:
+    if config.weighted is None:
+        return ""
+    return "; the weights of the WeightedRandomSampler draw them, once for all ranks and not as torch does"
 
 
 def _facts_of(config: LoaderConfig) -> list[tuple[str, str]]:

@@ -171,7 +171,7 @@ class Steps:
         config = self._config
         if not config.skip or self._plan.dataset is None or isinstance(config.dataset, Dataset):
             return False
-        return not config.shuffle or config.seed is not None or self._progress.seed is not None
+        return not config.is_random or config.seed is not None or self._progress.seed is not None
 
     def _pass_over(self, steps: int) -> None:
         """Goes to the position after the first `steps` steps of the epoch, also after a state was loaded."""

@@ -40,6 +40,43 @@ TEST(RowAssignment, PolicyAndBatchSizeChooseTheSplitter) {
   EXPECT_EQ(splitter(files, Policy::kData), "legacy(num_replicas=2)");
 }
 
+TEST(RowAssignment, BatchesOfChangingSizesAreCutByThemselves) {
+  const Dataset batches = Dataset::range(9).batch(std::vector<BatchSizeFrom>{{0, 2}, {2, 4}});
+  for (const Policy policy : {Policy::kOff, Policy::kData}) {
+    EXPECT_EQ(splitter(batches, policy), "legacy(num_replicas=2)");
+    EXPECT_EQ(batch_size_text(deal(batches.prefetch(1), policy)), "[(0, 2), (2, 4)]");
+  }
+}
+
+TEST(RowAssignment, RefusesWhatNeedsOneBatchSize) {
+  constexpr Replicas kRanks{2, 0, 1};
+  const Dataset batches = Dataset::range(9).batch(std::vector<BatchSizeFrom>{{0, 2}, {2, 4}});
+  const auto refusal = [&](const Dataset& dataset, Policy policy, Split split, Tail tail) {
+    return message_of<c10::ValueError>(
+        [&] { check_schedule(deal(dataset, policy, kRanks, split), split, tail); });
+  };
+  EXPECT_EQ(
+      refusal(batches, Policy::kOff, Split::kTf, Tail::kZeroRows),
+      "distribute_dataset: with batches whose size changes with their number, `split` \"tf\" needs ranks "
+      "that share one stream, but the policy is applied as OFF; use auto_shard_policy DATA, or `split` "
+      "\"balanced\".");
+  EXPECT_EQ(
+      refusal(batches, Policy::kOff, Split::kBalanced, Tail::kDrop),
+      "distribute_dataset: with batches whose size changes with their number, `tail` \"drop\" needs ranks "
+      "that share one stream, but the policy is applied as OFF; use auto_shard_policy DATA, or another "
+      "`tail`.");
+  EXPECT_EQ(
+      refusal(batches.skip(1), Policy::kData, Split::kTf, Tail::kPadded),
+      "distribute_dataset: with batches whose size changes with their number, `tail` \"padded\" must know "
+      "the full size of each batch, but `skip(count=1)` or an op before it may leave out or move "
+      "batches; put such ops before `batch`.");
+  for (const Tail tail : {Tail::kZeroRows, Tail::kMerge, Tail::kUntilFirst})
+    EXPECT_NO_THROW(check_schedule(deal(batches.skip(1), Policy::kOff, kRanks, Split::kBalanced),
+                                   Split::kBalanced, tail));
+  for (const Tail tail : {Tail::kPadded, Tail::kRepeat, Tail::kDrop})
+    EXPECT_NO_THROW(check_schedule(deal(batches, Policy::kData, kRanks), Split::kTf, tail));
+}
+
 TEST(RowAssignment, OneReplicaTakesElementsWhole) {
   EXPECT_EQ(splitter(Dataset::range(3), Policy::kOff, {1, 0, 1}), "whole");
   EXPECT_TRUE(deal(Dataset::range(3), Policy::kOff, {1, 0, 1}).unbatched);

@@ -56,7 +56,7 @@ TEST(CountSteps, AgreesWithTheModel) {
     const model::Case c = model::random_case(random);
     SCOPED_TRACE(model::str(c));
     PlanRows rows = plan_rows(c.elements);
-    const ScheduleRules rules{splitter_of(c), c.replicas, c.tail, c.batch, false};
+    const ScheduleRules rules{splitter_of(c), c.replicas, c.tail, c.batch};
     const auto expected = model::steps(c);
     EXPECT_EQ(count_steps(rules, rows, /*only_complete=*/false), std::ssize(expected));
     if (c.tail == Tail::kPadded || c.tail == Tail::kRepeat) continue;

@@ -154,5 +154,36 @@ TEST(Batch, ObeysTheLaws) {
   expect_laws(generated(11).batch(4));
 }
 
+TEST(Batch, ChangesItsSizeByASchedule) {
+  const std::vector<BatchSizeFrom> schedule{{0, 1}, {2, 3}, {3, 2}};
+  const Dataset dataset = Dataset::range(10).batch(schedule);
+  const std::vector<Values> expected{{0}, {1}, {2, 3, 4}, {5, 6}, {7, 8}, {9}};
+  EXPECT_EQ(elements(dataset), expected);
+  EXPECT_EQ(elements(dataset, kStream), expected);
+  EXPECT_EQ(dataset.cardinality(), 6);
+  EXPECT_EQ(Dataset::range(10).batch(schedule, {.drop_remainder = true}).cardinality(), 5);
+  EXPECT_EQ(dataset.node()->batch_size(), std::nullopt);
+  EXPECT_EQ(Dataset::range(9).batch(std::vector<BatchSizeFrom>{{0, 4}, {2, 4}}).node()->batch_size(), 4);
+}
+
+TEST(Batch, WithAScheduleObeysTheLaws) {
+  const std::vector<BatchSizeFrom> schedule{{0, 1}, {2, 3}, {3, 2}};
+  for (std::int64_t rows = 0; rows < 14; ++rows) {
+    for (const bool drop : {false, true}) {
+      expect_laws(Dataset::range(rows).batch(schedule, {.drop_remainder = drop}));
+      expect_laws(generated(rows).batch(schedule, {.drop_remainder = drop}));
+    }
+  }
+  expect_laws(Dataset::range(20).batch(schedule).shuffle({.seed = 1}).repeat(2));
+  expect_laws(Dataset::range(5).repeat(4).batch(schedule).skip(2).take(4).unbatch());
+}
+
+TEST(Batch, WithAnotherScheduleIsAnotherPipeline) {
+  const auto position = [](std::vector<BatchSizeFrom> schedule) {
+    return Dataset::range(10).batch(std::move(schedule)).iterate();
+  };
+  EXPECT_THROW(position({{0, 1}, {2, 3}}).load(position({{0, 1}, {2, 4}}).save()), c10::ValueError);
+}
+
 }  // namespace
 }  // namespace torch_distinput
