@@ -123,6 +123,8 @@ class SampleNode final : public Node {
     out << ')';
     return out.str();
   }
+  /// A position of the independent draws that there were at first is one of another order.
+  std::string identity() const override { return describe() + ", order 2"; }
   std::vector<NodePtr> inputs() const override { return inputs_; }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return sample_from_datasets(std::move(inputs), options_);

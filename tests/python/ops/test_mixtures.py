@@ -156,6 +156,15 @@ def test_a_hundred_datasets_of_a_billion_rows_are_mixed_and_shuffled():
     assert len(rows.unique()) == 512 and len((rows // 10**9).unique()) > 90
 
 
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_position_in_the_order_of_independent_draws_is_refused(streams):
+    mixed = build([(5, "none", 0, 1.0), (9, "none", 0, 2.0)], "all", 0, "none", 1, streams)
+    state = iter(mixed).state_dict()
+    state["pipeline"] = [op.removesuffix(", order 2") for op in state["pipeline"]]
+    with pytest.raises(ValueError, match=r"its op . was `sample_from_datasets\(.*\)`, but here it is .* order 2"):
+        iter(mixed).load_state_dict(state)
+
+
 def test_explain_shows_the_random_access_path():
     mixed = tdi.Dataset.sample_from_datasets([tdi.Dataset.range(3), tdi.Dataset.range(4)], seed=1, stop_on="first")
     (line,) = (line for line in str(mixed.batch(2).explain()).splitlines() if "sample_from_datasets" in line)
