@@ -203,7 +203,7 @@ class Dataset:
     def zip(structure: object) -> Dataset:
         """Elements of several datasets side by side, in a structure that holds the datasets."""
     @staticmethod
-    def sample_from_datasets(datasets: list, weights: collections.abc.Sequence[float], seed: int | None) -> Dataset:
+    def sample_from_datasets(datasets: list, weights: collections.abc.Sequence[float], seed: int | None, stop_on: str) -> Dataset:
         """Each element comes from a dataset drawn at random."""
     @staticmethod
     def choose_from_datasets(datasets: list, choice: Dataset) -> Dataset:

@@ -24,6 +24,7 @@ Index = bool | Literal["auto"]
 
 # Of ops.
 PackStrategy = Literal["greedy", "best_fit"]
+StopOn = Literal["all", "first"]
 Interpolation = Literal["nearest", "bilinear", "bicubic"]
 PaddingMode = Literal["constant", "edge", "reflect", "symmetric"]
 ImageLayout = Literal["NCHW", "NHWC"]

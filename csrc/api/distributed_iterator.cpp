@@ -15,6 +15,7 @@
 #include "distribute/steps/built_step.h"
 #include "distribute/steps/device_placement.h"
 #include "distribute/steps/open_step_source.h"
+#include "execution/any_op.h"
 #include "execution/execution_context.h"
 #include "execution/open.h"
 #include "execution/sampled.h"
@@ -241,7 +242,21 @@ Stats DistributedIterator::Impl::stats() const {
   Stats stats = shell_.stats();
   stats.waits += waits();
   stats.sampled = sampled_in(save());
+  if (stats.sampled.empty()) stats.sampled = sampled_by_plan();
   return stats;
+}
+
+/// What was drawn from each dataset of a mixture that is read by position: such positions have no counts.
+std::vector<std::int64_t> DistributedIterator::Impl::sampled_by_plan() const {
+  const bool own = !distribution_->pipelines.empty();
+  const Distribution& read = own ? *distribution_->pipelines.front() : *distribution_;
+  if (!any_op(*read.assignment.node, [](const Node& op) { return op.traits().order.mixes; })) return {};
+  const auto rows = plan_rows(read, context_of(read));
+  if (rows == nullptr) return {};
+  const Start start = !own ? at_.start : at_.start.pipelines.empty() ? Start{} : at_.start.pipelines.front();
+  const SplitPosition& split = start.position.split;
+  const bool in_element = split.row + split.part_rows > 0;
+  return rows->plan()->sampled(std::min(split.element + (in_element ? 1 : 0), rows->size()));
 }
 
 void DistributedIterator::Impl::close(std::chrono::milliseconds timeout) {

@@ -50,6 +50,7 @@ struct DistributedIterator::Impl {
   void stop();
   std::unique_ptr<StepSource> detach_source();
   std::int64_t waits() const;
+  std::vector<std::int64_t> sampled_by_plan() const;
 
   DistributionPtr given_;
   DistributionPtr distribution_;  // `given_`, or the rest of an epoch that another set of ranks began

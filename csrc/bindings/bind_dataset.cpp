@@ -113,11 +113,17 @@ std::vector<Dataset> datasets_of(const py::list& list) {
   return datasets;
 }
 
-Dataset sample_from_datasets(const py::list& datasets, std::vector<double> weights, OptionalInt seed) {
+StopOn stop_on_named(const std::string& name) {
+  TORCH_CHECK_VALUE(name == "all" || name == "first",
+                    "sample_from_datasets: `stop_on` must be \"all\" or \"first\", but is \"", name, "\".");
+  return name == "all" ? StopOn::kAll : StopOn::kFirst;
+}
+
+Dataset sample_from_datasets(const py::list& datasets, std::vector<double> weights, OptionalInt seed,
+                             const std::string& stop_on) {
   auto inputs = datasets_of(datasets);
-  return without_gil([&] {
-    return Dataset::sample_from_datasets(std::move(inputs), {.weights = std::move(weights), .seed = seed});
-  });
+  SampleOptions options{.weights = std::move(weights), .seed = seed, .stop_on = stop_on_named(stop_on)};
+  return without_gil([&] { return Dataset::sample_from_datasets(std::move(inputs), std::move(options)); });
 }
 
 Dataset choose_from_datasets(const py::list& datasets, const Dataset& choice) {
@@ -211,7 +217,7 @@ void bind_sources(Class& dataset) {
       .def_static("zip", zip, py::arg("structure"),
                   "Elements of several datasets side by side, in a structure that holds the datasets.")
       .def_static("sample_from_datasets", sample_from_datasets, py::arg("datasets"), py::arg("weights"),
-                  py::arg("seed"), "Each element comes from a dataset drawn at random.")
+                  py::arg("seed"), py::arg("stop_on"), "Each element comes from a dataset drawn at random.")
       .def_static("choose_from_datasets", choose_from_datasets, py::arg("datasets"), py::arg("choice"),
                   "Each element comes from the dataset whose index `choice` yields.");
 }

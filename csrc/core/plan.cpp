@@ -35,6 +35,8 @@ std::int64_t Plan::rows_before(std::int64_t position) const {
   return sum;
 }
 
+std::vector<std::int64_t> Plan::sampled(std::int64_t) const { return {}; }
+
 void Plan::will_read(std::span<std::int64_t>) const {}
 
 void Plan::will_take(std::span<const Segment> segments) const {

@@ -19,6 +19,9 @@ class SlicePlan final : public IndexPlan {
   std::int64_t rows_before(std::int64_t position) const override {
     return input().rows_before(begin_ + position) - input().rows_before(begin_);
   }
+  std::vector<std::int64_t> sampled(std::int64_t position) const override {
+    return input().sampled(begin_ + position);
+  }
 
  private:
   void translate(std::span<std::int64_t> positions) const override {

@@ -65,6 +65,9 @@ class ParsePlan final : public Plan {
       return row_name(segments[part].begin + row, segments[part].element);
     });
   }
+  std::vector<std::int64_t> sampled(std::int64_t position) const override {
+    return input_->sampled(position);
+  }
   void will_read(std::span<std::int64_t> positions) const override { input_->will_read(positions); }
   void will_take(std::span<const Segment> segments) const override {
     parser_->row_wise() ? input_->will_take(segments) : Plan::will_take(segments);

@@ -31,6 +31,11 @@ std::vector<Element> PartPlan::fetch(std::span<std::int64_t> positions) const {
   return result;
 }
 
+std::string PartPlan::origin(std::int64_t position) const {
+  const Place place = locate(position);
+  return part(place.part)->origin(place.position);
+}
+
 std::int64_t PartPlan::rows(std::int64_t position) const {
   const Place place = locate(position);
   return part(place.part)->rows(place.position);
@@ -40,6 +45,11 @@ Element PartPlan::take_rows(std::span<const Segment> segments) const {
   std::vector<Element> pieces;
   split(segments, [&](const Plan& plan, auto run) { pieces.push_back(plan.take_rows(run)); });
   return concat_rows(pieces, "take_rows");
+}
+
+std::vector<std::int64_t> PartPlan::sampled(std::int64_t position) const {
+  const Place place = locate(std::max<std::int64_t>(position - 1, 0));
+  return part(place.part)->sampled(position == 0 ? 0 : place.position + 1);
 }
 
 void PartPlan::will_read(std::span<std::int64_t> positions) const {
@@ -71,14 +81,16 @@ void PartPlan::split(std::span<std::int64_t> positions, std::span<const std::int
   if (positions.empty()) return;
   const auto [least, most] = std::minmax_element(positions.begin(), positions.end());
   const Place first = locate(*least);
-  if (locate(*most).part == first.part) {
-    const std::int64_t begin = *least - first.position;
-    for (std::int64_t& position : positions) position -= begin;
-    forward(*part(first.part), positions, slots);
-    return;
-  }
+  if (locate(*most).part != first.part) return split_by_place(positions, slots, forward);
+  const std::int64_t begin = *least - first.position;
+  for (std::int64_t& position : positions) position -= begin;
+  forward(*part(first.part), positions, slots);
+}
 
+void PartPlan::split_by_place(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
+                              const Forward& forward) const {
   std::vector<Place> places;
+  places.reserve(positions.size());
   for (const std::int64_t position : positions) places.push_back(locate(position));
   std::vector<std::size_t> order(positions.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

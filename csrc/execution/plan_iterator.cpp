@@ -16,6 +16,7 @@
 #include "core/state_reader.h"
 #include "execution/read_ahead.h"
 #include "execution/remote_run.h"
+#include "execution/sampled.h"
 #include "runtime/ordered_producer.h"
 #include "torch_distinput/interrupt.h"
 
@@ -92,6 +93,7 @@ class PlanIterator final : public Iterator {
     state.set("path", "random access");
     state.set("position", position_);
     if (rows_known_) state.set("row", row_);
+    if (const auto counts = plan_->sampled(position_); !counts.empty()) state.set(kSampled, list_of(counts));
     return state;
   }
 

@@ -5,6 +5,8 @@
 
 namespace torch_distinput {
 
+State::List list_of(const std::vector<std::int64_t>& counts) { return {counts.begin(), counts.end()}; }
+
 std::vector<std::int64_t> sampled_in(const State& state) {
   std::vector<std::int64_t> counts;
   if (const auto* map = std::get_if<State::Map>(&state.value())) {

@@ -8,8 +8,11 @@
 
 namespace torch_distinput {
 
-/// The entry of a position of `sample_from_datasets` with the elements drawn from each dataset.
+/// The entry of a position in or after a `sample_from_datasets` with the elements drawn from each dataset.
 inline constexpr const char* kSampled = "sampled";
+
+/// `counts` as a state has them.
+State::List list_of(const std::vector<std::int64_t>& counts);
 
 /// The elements drawn from each dataset by the first op in the position `state` that draws, looked for from
 /// the end of the pipeline; empty without one. Positions are those of what was handed out, so what was read

@@ -42,7 +42,7 @@ class Stats(Mapping[str, Any]):
         queue_ready, queue_room: how many items were ready on average when one was taken, and the most that fit; 0 where
             nothing is read ahead.
         sampled: elements drawn from each dataset of the first `sample_from_datasets` up to this position of the epoch,
-            also where a state was restored; empty without that op.
+            also where a state was restored; empty without that op, and after a full shuffle of it.
         network: what this process read over networks meanwhile; None where this iterator has read nothing so.
 
     >>> iterator = iter(tdi.Dataset.range(10).batch(4))

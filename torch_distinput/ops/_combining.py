@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch_distinput import _C
-from torch_distinput.base._arguments import number, optional_integer, sequence
+from torch_distinput.base._arguments import number, optional_integer, sequence, text
 from torch_distinput.base._structure import map_leaves
 from torch_distinput.ops._base import Dataset, Ops, checked_native, native_of
+from torch_distinput.typing import StopOn
 
 
 class CombiningOps(Ops[Dataset]):
@@ -29,14 +30,22 @@ class CombiningOps(Ops[Dataset]):
 
     @classmethod
     def sample_from_datasets(
-        cls, datasets: Sequence[Dataset], weights: Sequence[float] | None = None, seed: int | None = None
+        cls,
+        datasets: Sequence[Dataset],
+        weights: Sequence[float] | None = None,
+        seed: int | None = None,
+        stop_on: StopOn = "all",
     ) -> Dataset:
         """Each element comes from a dataset drawn at random; a dataset that has ended is not drawn again.
 
         Args:
-            datasets: datasets with elements of one type.
-            weights: the share of each dataset, at least 0; None: equal shares. They need not add up to 1.
+            datasets: datasets with elements of one type. Random access if all of them have it.
+            weights: the share of each dataset, at least 0; None: equal shares. They need not add up to 1. Each dataset
+                has its share of any first n elements within a few elements, until one ends.
             seed: makes the draws reproducible; None uses the seed of the options, else one that is drawn once.
+            stop_on: "all" ends when all datasets have ended; the others go on by their weights when one has. "first"
+                ends before a dataset would be drawn that has ended, after the same number of elements in every epoch.
+                A dataset that is to be drawn again from its start needs `repeat`.
 
         >>> mixed = tdi.Dataset.sample_from_datasets([tdi.Dataset.range(3), tdi.Dataset.range(10, 12)], seed=1)
         >>> sorted(int(number) for number in mixed)
@@ -46,10 +55,9 @@ class CombiningOps(Ops[Dataset]):
         shares = [] if weights is None else sequence(op, "weights", weights, number)
         if weights is not None and not shares:
             raise ValueError(f"{op}: `weights` must have one entry for each dataset, but is empty.")
-        seed = optional_integer(op, "seed", seed)
-        return cls._wrapped(
-            _C.Dataset.sample_from_datasets(sequence(op, "datasets", datasets, checked_native), shares, seed)
-        )
+        natives = sequence(op, "datasets", datasets, checked_native)
+        seed, stop = optional_integer(op, "seed", seed), text(op, "stop_on", stop_on)
+        return cls._wrapped(_C.Dataset.sample_from_datasets(natives, shares, seed, stop))
 
     @classmethod
     def choose_from_datasets(cls, datasets: Sequence[Dataset], choice: Dataset) -> Dataset:

@@ -67,8 +67,8 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   static Dataset zip(StructurePtr structure, std::vector<Dataset> datasets);
   /// The same in a tuple.
   static Dataset zip(std::vector<Dataset> datasets);
-  /// Each element comes from a dataset drawn at random; one that has ended is not drawn again. Throws
-  /// c10::ValueError for bad weights or different element types.
+  /// Each element comes from a dataset drawn at random by the weights; see `SampleOptions`. Random access if
+  /// all datasets have it. Throws c10::ValueError for bad weights or different element types.
   static Dataset sample_from_datasets(std::vector<Dataset> datasets, SampleOptions options = {});
   /// Element k comes from the dataset whose index is element k of `choice`, an int64 scalar. Ends with
   /// `choice`, or when the chosen dataset has ended.

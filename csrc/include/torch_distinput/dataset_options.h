@@ -108,11 +108,18 @@ struct PackOptions {
   /// Documents of a row at most, at least 1; unset: as many as it has tokens.
   std::optional<std::int64_t> max_documents = {};
 };
+/// When a mixture ends.
+enum class StopOn {
+  kAll,    ///< when all datasets have ended: the others go on by their weights when one has
+  kFirst,  ///< before a dataset would be drawn that has ended
+};
 /// Of `sample_from_datasets`.
 struct SampleOptions {
-  /// One share for each dataset, finite, at least 0, not all 0; empty: equal shares.
+  /// One share for each dataset, finite, at least 0, not all 0; empty: equal shares. Each dataset has its
+  /// share of any first n elements within a few elements, until one ends.
   std::vector<double> weights = {};
   std::optional<std::int64_t> seed = {};  ///< unset: the base seed decides (`Options::seed`)
+  StopOn stop_on = StopOn::kAll;
 };
 
 /// The order of the dims of an image: channels before height and width, or after them.

@@ -90,6 +90,7 @@ struct RowTraits {
 /// How the elements of an op depend on order.
 struct OrderTraits {
   bool random = false;    ///< its order is drawn: a shard by file must stand before it
+  bool mixes = false;     ///< the turns of its inputs are drawn; each input keeps its order
   bool unseeded = false;  ///< a random op without a seed of its own: its order follows the base seed
   bool counts = false;    ///< selects elements by their number among those of its input (`take`, `skip`)
 };

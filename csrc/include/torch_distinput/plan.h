@@ -101,6 +101,11 @@ class TDI_API Plan {
   /// joins them; a batch gathers the named rows only.
   virtual Element take_rows(std::span<const Segment> segments) const;
 
+  /// What the first `position` elements, which is in [0, size()], took from each dataset of the nearest
+  /// `sample_from_datasets`; empty without that op, and after one that shuffles everything. The default:
+  /// empty.
+  virtual std::vector<std::int64_t> sampled(std::int64_t position) const;
+
   /// The elements at `positions` (scratch, as in `gather`) will be fetched soon: a source over a network asks
   /// for their bytes now. Does not wait; a hint: calls may be left out, be repeated and come in any order.
   /// The default does nothing.

@@ -71,6 +71,10 @@ class BatchPlan final : public Plan {
     return batches;
   }
 
+  std::vector<std::int64_t> sampled(std::int64_t position) const override {
+    return input_->sampled(rows_before(position));
+  }
+
   void will_read(std::span<std::int64_t> positions) const override {
     std::vector<std::int64_t> all;
     for (const std::int64_t position : positions) append(all, count_.first_row(position), rows(position));

@@ -48,6 +48,9 @@ class CachePlan : public Plan {
   PlanTraits traits() const override { return input_->traits(); }
   std::int64_t rows(std::int64_t position) const override { return input_->rows(position); }
   std::int64_t rows_before(std::int64_t position) const override { return input_->rows_before(position); }
+  std::vector<std::int64_t> sampled(std::int64_t position) const override {
+    return input_->sampled(position);
+  }
   /// Without the rows that are kept.
   void will_read(std::span<std::int64_t> positions) const override {
     const auto missing = std::partition(positions.begin(), positions.end(),

@@ -45,6 +45,9 @@ class PrefetchPlan final : public Plan {
   std::int64_t rows(std::int64_t position) const override { return input_->rows(position); }
   std::int64_t rows_before(std::int64_t position) const override { return input_->rows_before(position); }
   Element take_rows(std::span<const Segment> segments) const override { return input_->take_rows(segments); }
+  std::vector<std::int64_t> sampled(std::int64_t position) const override {
+    return input_->sampled(position);
+  }
   void will_read(std::span<std::int64_t> positions) const override { input_->will_read(positions); }
   void will_take(std::span<const Segment> segments) const override { input_->will_take(segments); }
 

@@ -1,5 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -9,19 +8,11 @@
 #include "execution/open.h"
 #include "execution/part_plan.h"
 #include "execution/plan_traits.h"
+#include "ops/combining/same_layout.h"
 #include "ops/ops.h"
 
 namespace torch_distinput::ops {
 namespace {
-
-bool same_layout(const RowLayout* a, const RowLayout* b) {
-  if (a == nullptr || b == nullptr) return false;
-  return a->structure == b->structure &&
-         std::equal(a->leaves.begin(), a->leaves.end(), b->leaves.begin(), b->leaves.end(),
-                    [](const LeafLayout& x, const LeafLayout& y) {
-                      return x.dtype == y.dtype && x.shape == y.shape;
-                    });
-}
 
 bool knows_rows(const Plan& plan) { return plan.size() == 0 || plan.rows(0) != kUnknownRows; }
 

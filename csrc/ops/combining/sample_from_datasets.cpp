@@ -1,8 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <sstream>
 #include <utility>
 #include <variant>
@@ -15,116 +15,97 @@
 #include "execution/open.h"
 #include "execution/sampled.h"
 #include "ops/combining/common_spec.h"
+#include "ops/combining/mixture_plan.h"
 #include "ops/ops.h"
-#include "runtime/permutation.h"
+#include "runtime/mixture_order.h"
 
 namespace torch_distinput::ops {
 namespace {
 
 constexpr const char* kSampleFromDatasetsName = "sample_from_datasets";
 
-/// Returns random number `draw` under `key`, uniform in [0, 1).
-double uniform(std::uint64_t key, std::int64_t draw) {
-  return static_cast<double>(mix_keys(key, static_cast<std::uint64_t>(draw)) >> 11) * 0x1p-53;
-}
-
-/// A draw is a function of the key and its number, so the state has the number of draws, and the states of
-/// all inputs. What was drawn from each input is counted for `Stats::sampled`.
+/// Draws by a `MixtureOrder`, which finds out where inputs end. The state has these positions, and the states
+/// of all inputs. What was drawn from each input is there for `Stats::sampled`.
 class SampleIterator final : public Iterator {
  public:
-  SampleIterator(std::vector<IteratorPtr> inputs, std::vector<double> weights, std::uint64_t key)
+  /// `limit`: the number of elements after which it ends at the latest. `stop_on`: what else ends it.
+  SampleIterator(std::vector<IteratorPtr> inputs, MixtureOrder order, StopOn stop_on, std::int64_t limit)
       : inputs_(std::move(inputs)),
-        weights_(std::move(weights)),
-        key_(key),
-        ended_(inputs_.size(), false),
-        sampled_(inputs_.size(), 0) {}
+        unread_(std::move(order)),
+        order_(unread_),
+        stop_on_(stop_on),
+        limit_(limit) {}
 
   std::optional<Element> next() override {
-    while (const std::optional<std::size_t> input = draw()) {
-      if (std::optional<Element> element = inputs_[*input]->next()) {
+    while (!stopped_ && elements_ < limit_ && !order_.ends_before(elements_)) {
+      if (std::optional<Element> element = inputs_[order_.locate(elements_).input]->next()) {
         type_.check(*element, elements_++, kSampleFromDatasetsName);
-        ++sampled_[*input];
         return element;
       }
-      ended_[*input] = true;
+      if (stop_on_ == StopOn::kFirst)
+        stopped_ = true;
+      else
+        end_input();
     }
     return std::nullopt;
   }
 
   State save() const override {
     State::List inputs;
-    State::List ended;
-    State::List sampled;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      inputs.push_back(inputs_[i]->save());
-      ended.emplace_back(bool{ended_[i]});
-      sampled.emplace_back(sampled_[i]);
-    }
+    for (const IteratorPtr& input : inputs_) inputs.push_back(input->save());
     State state;
-    state.set("inputs", std::move(inputs)).set("ended", std::move(ended)).set(kSampled, std::move(sampled));
-    return state.set("draws", draws_).set("elements", elements_);
+    state.set("inputs", std::move(inputs)).set("ends", list_of(ends_)).set("stopped", stopped_);
+    return state.set("elements", elements_).set(kSampled, list_of(order_.counts(elements_)));
   }
 
   void load(const State& state) override {
     const StateReader saved(state, kSampleFromDatasetsName);
     const State::List& inputs = saved.list("inputs", inputs_.size());
-    const State::List& ended = saved.list("ended", inputs_.size());
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      const auto* flag = std::get_if<bool>(&ended[i].value());
-      TORCH_CHECK_VALUE(flag != nullptr, kSampleFromDatasetsName,
-                        ": the saved `ended` must be bools, but has ", brief(ended[i]), ".");
-      ended_[i] = *flag;
-    }
-    draws_ = saved.count("draws");
-    elements_ = saved.count("elements", draws_);
-    load_sampled(saved);
+    load_ends(saved.list("ends"), saved.count("elements"));
+    stopped_ = saved.flag("stopped");
     for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i]->load(inputs[i]);
   }
 
  private:
-  /// States of version 0.1 do not have the counts: they then begin at 0.
-  void load_sampled(const StateReader& saved) {
-    sampled_.assign(inputs_.size(), 0);
-    if (!saved.has(kSampled)) return;
-    const State::List& counts = saved.list(kSampled, inputs_.size());
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      const auto* count = std::get_if<std::int64_t>(&counts[i].value());
-      TORCH_CHECK_VALUE(count != nullptr && *count >= 0 && *count <= elements_, kSampleFromDatasetsName,
-                        ": the saved `sampled` must be integers in [0, ", elements_, "], but has ",
-                        brief(counts[i]), ".");
-      sampled_[i] = *count;
-    }
+  /// The input that is drawn next has ended.
+  void end_input() {
+    order_.end(elements_);
+    ends_.push_back(elements_);
   }
 
-  /// Draws one of the inputs that have not ended, by their weights; nullopt if all have ended or weigh 0.
-  std::optional<std::size_t> draw() {
-    double total = 0;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) total += ended_[i] ? 0 : weights_[i];
-    if (total == 0) return std::nullopt;
-    double left = uniform(key_, draws_++) * total;
-    std::optional<std::size_t> drawn;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (ended_[i] || weights_[i] == 0) continue;
-      drawn = i;
-      if (left < weights_[i]) break;
-      left -= weights_[i];
+  void load_ends(const State::List& ends, std::int64_t elements) {
+    order_ = unread_;
+    ends_.clear();
+    elements_ = 0;
+    for (const State& end : ends) {
+      const auto* position = std::get_if<std::int64_t>(&end.value());
+      TORCH_CHECK_VALUE(position != nullptr && *position >= elements_ && *position <= elements &&
+                            !order_.ends_before(*position),
+                        kSampleFromDatasetsName,
+                        ": the saved `ends` must be increasing integers up to the saved `elements`, one for "
+                        "each dataset at most, but has ",
+                        brief(end), ".");
+      elements_ = *position;
+      end_input();
     }
-    return drawn;
+    elements_ = elements;
   }
 
   std::vector<IteratorPtr> inputs_;
-  std::vector<double> weights_;
-  std::uint64_t key_;
-  std::vector<bool> ended_;
-  std::vector<std::int64_t> sampled_;  ///< elements drawn from each input
-  std::int64_t draws_ = 0;
+  MixtureOrder unread_;  ///< as at the first element
+  MixtureOrder order_;
+  StopOn stop_on_;
+  std::int64_t limit_;
+  std::vector<std::int64_t> ends_;  ///< where inputs were found to have ended
+  bool stopped_ = false;            ///< the input that is drawn next has ended, and that ends the mixture
   std::int64_t elements_ = 0;
   ElementType type_;
 };
 
-/// As tf.data's sample_from_datasets with its default: goes on until all inputs of weight above 0 have ended,
-/// each keeps its order, and the draws differ in each epoch. Elements must be of one structure, kinds and
-/// dtypes. Sequential, without a batch size; the cardinality, unknown in tf.data, is the sum.
+/// As tf.data's sample_from_datasets: each input keeps its order, and the draws differ in each epoch. By
+/// default it goes on until all inputs of weight above 0 have ended. Elements must be of one structure, kinds
+/// and dtypes. Random access if all inputs that are drawn have it; no batch size. The cardinality, unknown in
+/// tf.data, is the sum; where it stops before the first end, the elements that are sure in every epoch.
 class SampleNode final : public Node {
  public:
   SampleNode(std::vector<NodePtr> inputs, SampleOptions options)
@@ -138,9 +119,12 @@ class SampleNode final : public Node {
     for (const double weight : options_.weights) out << std::exchange(separator, ", ") << weight;
     if (!options_.weights.empty()) out << ']';
     if (options_.seed) out << (options_.weights.empty() ? "" : ", ") << "seed=" << *options_.seed;
+    if (stops_on_first()) out << (options_.weights.empty() && !options_.seed ? "" : ", ") << "stop_on=first";
     out << ')';
     return out.str();
   }
+  /// A position of the independent draws that there were at first is one of another order.
+  std::string identity() const override { return describe() + ", order 2"; }
   std::vector<NodePtr> inputs() const override { return inputs_; }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return sample_from_datasets(std::move(inputs), options_);
@@ -148,31 +132,67 @@ class SampleNode final : public Node {
 
   SpecPtr spec() const override { return common_spec(inputs_, kSampleFromDatasetsName); }
 
-  /// The sum over the inputs of weight above 0, since all of their elements are drawn.
   std::int64_t cardinality() const override {
-    std::int64_t sum = 0;
+    std::vector<std::int64_t> sizes(inputs_.size(), 0);
     bool unknown = false;
+    bool infinite = false;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (weights()[i] == 0) continue;
-      const std::int64_t here = inputs_[i]->cardinality();
-      if (here == kInfiniteCardinality) return kInfiniteCardinality;
-      unknown = unknown || here == kUnknownCardinality || __builtin_add_overflow(sum, here, &sum);
+      if (draws(i)) sizes[i] = inputs_[i]->cardinality();
+      unknown = unknown || sizes[i] == kUnknownCardinality;
+      infinite = infinite || sizes[i] == kInfiniteCardinality;
+      if (sizes[i] == kInfiniteCardinality) sizes[i] = kNever;
     }
-    return unknown ? kUnknownCardinality : sum;
+    if (infinite && !stops_on_first()) return kInfiniteCardinality;
+    if (unknown) return kUnknownCardinality;
+    // Any key: the length is the same under all of them.
+    MixtureOrder any = order(std::uint64_t{0});
+    const std::int64_t length = length_of(any, sizes);
+    return length == kNever ? kInfiniteCardinality : length;
   }
-  Traits traits() const override { return {.order = {.unseeded = !options_.seed.has_value()}}; }
+  Traits traits() const override {
+    return {.order = {.mixes = true, .unseeded = !options_.seed.has_value()}};
+  }
+
+  PlanPtr plan(const IterContext& context) const override {
+    std::vector<PlanPtr> parts(inputs_.size());
+    std::vector<std::int64_t> sizes(inputs_.size(), 0);
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (!draws(i)) continue;
+      parts[i] = inputs_[i]->plan(context.input(i));
+      if (parts[i] == nullptr) return nullptr;
+      sizes[i] = parts[i]->size();
+    }
+    MixtureOrder mixture = order(context);
+    const std::int64_t size = length_of(mixture, sizes);
+    return mixture_plan(std::move(parts), std::move(mixture), size, kSampleFromDatasetsName);
+  }
 
   IteratorPtr iterate(const IterContext& context) const override {
     std::vector<IteratorPtr> inputs;
     for (std::size_t i = 0; i < inputs_.size(); ++i)
       inputs.push_back(open_iterator(inputs_[i], context.input(i)));
-    return std::make_unique<SampleIterator>(std::move(inputs), weights(),
-                                            context.key(options_.seed, /*every_epoch=*/true));
+    const std::int64_t length = stops_on_first() ? cardinality() : kInfiniteCardinality;
+    return std::make_unique<SampleIterator>(std::move(inputs), order(context), options_.stop_on,
+                                            length < 0 ? kNever : length);
   }
 
  private:
-  std::vector<double> weights() const {
-    return options_.weights.empty() ? std::vector<double>(inputs_.size(), 1.0) : options_.weights;
+  static_assert(kNever == kEndless);
+
+  bool stops_on_first() const { return options_.stop_on == StopOn::kFirst; }
+  bool draws(std::size_t input) const { return options_.weights.empty() || options_.weights[input] > 0; }
+
+  MixtureOrder order(std::uint64_t key) const {
+    const std::vector<double> equal(options_.weights.empty() ? inputs_.size() : 0, 1.0);
+    return {options_.weights.empty() ? equal : options_.weights, key};
+  }
+  MixtureOrder order(const IterContext& context) const {
+    return order(context.key(options_.seed, /*every_epoch=*/true));
+  }
+
+  /// The number of elements over inputs of these sizes, of which `order` takes note.
+  std::int64_t length_of(MixtureOrder& order, std::span<const std::int64_t> sizes) const {
+    return stops_on_first() ? order.sure_length(sizes) : order.end_all(sizes);
   }
 
   std::vector<NodePtr> inputs_;

@@ -93,6 +93,13 @@ class ZipPlan final : public Plan {
     return side_by_side(structure_, std::move(row));
   }
 
+  std::vector<std::int64_t> sampled(std::int64_t position) const override {
+    std::vector<std::int64_t> counts;
+    for (auto part = parts_.begin(); part != parts_.end() && counts.empty(); ++part)
+      counts = (*part)->sampled(position);
+    return counts;
+  }
+
   void will_read(std::span<std::int64_t> positions) const override {
     const std::vector<std::int64_t> wanted(positions.begin(), positions.end());
     for (const PlanPtr& part : parts_) {

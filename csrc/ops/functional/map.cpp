@@ -97,6 +97,9 @@ class MapPlan final : public Plan {
     function_.apply({&rows, 1}, {&number, 1});
     return rows;
   }
+  std::vector<std::int64_t> sampled(std::int64_t position) const override {
+    return input_->sampled(position);
+  }
   void will_read(std::span<std::int64_t> positions) const override { input_->will_read(positions); }
   void will_take(std::span<const Segment> segments) const override {
     row_wise_ ? input_->will_take(segments) : Plan::will_take(segments);

@@ -61,6 +61,9 @@ class NormalizedPlan final : public Plan {
     }
     return rows;
   }
+  std::vector<std::int64_t> sampled(std::int64_t position) const override {
+    return input_->sampled(position);
+  }
   void will_read(std::span<std::int64_t> positions) const override { input_->will_read(positions); }
 
  private:

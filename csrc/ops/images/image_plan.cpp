@@ -97,6 +97,9 @@ class ImagePlan final : public Plan {
     batch.leaves()[program_.leaf()] = std::move(images.element.leaves().front());
     return batch;
   }
+  std::vector<std::int64_t> sampled(std::int64_t position) const override {
+    return input_->sampled(position);
+  }
   void will_read(std::span<std::int64_t> positions) const override { input_->will_read(positions); }
 
  private:

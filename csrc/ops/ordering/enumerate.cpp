@@ -59,6 +59,9 @@ class EnumeratePlan final : public Plan {
     }
     return elements;
   }
+  std::vector<std::int64_t> sampled(std::int64_t position) const override {
+    return input_->sampled(position);
+  }
   void will_read(std::span<std::int64_t> positions) const override { input_->will_read(positions); }
 
  private:

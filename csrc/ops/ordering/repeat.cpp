@@ -26,7 +26,10 @@ constexpr std::size_t kRoundsKept = 8;
 /// Returns whether the order of batches is drawn at random. Then rounds may differ in rows: a `take` of
 /// shuffled batches may get a short batch in one round and not in another.
 bool draws_batches(const Node& node) {
-  return any_op(node, [](const Node& op) { return op.traits().order.random && yields_batches(op); });
+  return any_op(node, [](const Node& op) {
+    const OrderTraits order = op.traits().order;
+    return (order.random || order.mixes) && yields_batches(op);
+  });
 }
 
 /// Each round is a part with a plan of its own, made when it is needed.

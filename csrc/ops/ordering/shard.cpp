@@ -25,6 +25,9 @@ class ShardPlan final : public IndexPlan {
     if (all == kEndless) return kEndless;
     return all / num_shards_ + (index_ < all % num_shards_ ? 1 : 0);
   }
+  std::vector<std::int64_t> sampled(std::int64_t position) const override {
+    return input().sampled(position == 0 ? 0 : (position - 1) * num_shards_ + index_ + 1);
+  }
 
  private:
   void translate(std::span<std::int64_t> positions) const override {

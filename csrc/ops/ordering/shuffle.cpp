@@ -1,7 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <c10/util/Exception.h>
 
@@ -26,6 +28,11 @@ class ShufflePlan final : public IndexPlan {
  public:
   ShufflePlan(PlanPtr input, Order order) : IndexPlan(std::move(input)), order_(std::move(order)) {}
   std::int64_t size() const override { return input().size(); }
+  /// Of as many elements in the order before: those of a window stay close to each other.
+  std::vector<std::int64_t> sampled(std::int64_t position) const override {
+    if constexpr (std::is_same_v<Order, WindowedPermutation>) return input().sampled(position);
+    return {};
+  }
 
  private:
   void translate(std::span<std::int64_t> positions) const override { order_.apply(positions); }

@@ -66,7 +66,7 @@ class Builder {
         &Builder::rebatch, &Builder::repeat,          &Builder::take,  &Builder::skip,
         &Builder::shard,   &Builder::number_elements, &Builder::zip,   &Builder::concatenate,
         &Builder::cache,   &Builder::prefetch,        &Builder::map,   &Builder::parallel_map,
-        &Builder::filter,  &Builder::with_options};
+        &Builder::filter,  &Builder::with_options,    &Builder::mix};
     (this->*kOps[static_cast<std::size_t>(number(0, std::ssize(kOps) - 1))])(pipeline);
   }
 
@@ -79,7 +79,7 @@ class Builder {
   }
 
   void shuffle(Pipeline& p) {
-    if (p.dataset.cardinality() < 0) return window(p);
+    if (p.dataset.cardinality() < 0 || plan_of(p.dataset) == nullptr) return window(p);
     append(p, p.dataset.shuffle({.seed = seed(), .reshuffle_each_iteration = number(0, 1) == 0}),
            "shuffle()");
   }
@@ -111,6 +111,17 @@ class Builder {
     Dataset repeated = p.dataset.repeat(count);
     append(p, count == -1 ? repeated.take(11) : repeated, "repeat(" + std::to_string(count) + ")");
     p.only_permutes = p.only_permutes && count == 1;
+  }
+  void mix(Pipeline& p) {
+    const std::int64_t weight = number(0, 3);
+    const bool first = number(0, 3) == 0;
+    append(p,
+           Dataset::sample_from_datasets({p.dataset, p.dataset.take(4)},
+                                         {.weights = {2, static_cast<double>(weight)},
+                                          .seed = seed(),
+                                          .stop_on = first ? StopOn::kFirst : StopOn::kAll}),
+           "mix(" + std::to_string(weight) + (first ? ", first)" : ")"));
+    p.only_permutes = p.only_permutes && weight == 0;
   }
   void take(Pipeline& p) {
     const std::int64_t count = number(-1, 9);

@@ -90,7 +90,7 @@ OPS = {
     "list_files": (lambda **given: tdi.Dataset.list_files("*", **given), ["shuffle", "seed"]),
     "sample_from_datasets": (
         lambda **given: tdi.Dataset.sample_from_datasets(**{"datasets": [RANGE]} | given),
-        ["datasets", "weights", "seed"],
+        ["datasets", "weights", "seed", "stop_on"],
     ),
     "choose_from_datasets": (
         lambda **given: tdi.Dataset.choose_from_datasets(**{"datasets": [RANGE], "choice": RANGE} | given),

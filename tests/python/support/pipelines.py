@@ -34,8 +34,7 @@ def add_one(element: dict) -> dict:
 
 def shuffle(dataset: tdi.Dataset, seed: int) -> tdi.Dataset:
     """A full shuffle; without random access, which that needs, a windowed one."""
-    streams = dataset.cardinality() == tdi.UNKNOWN or "sample_from_datasets" in repr(dataset)
-    return dataset.shuffle(6 if streams else None, seed=seed)
+    return dataset.shuffle(6 if dataset.cardinality() == tdi.UNKNOWN else None, seed=seed)
 
 
 def sample(dataset: tdi.Dataset, k: int) -> tdi.Dataset:
@@ -72,6 +71,10 @@ def chosen(dataset: tdi.Dataset, number: int) -> tdi.Dataset:
     return tdi.Dataset.choose_from_datasets([dataset, slices(number)], tdi.Dataset.range(2).repeat(3))
 
 
+def sample_first(dataset: tdi.Dataset, number: int) -> tdi.Dataset:
+    return tdi.Dataset.sample_from_datasets([slices(1 + number).repeat(), dataset], [1, 2], stop_on="first")
+
+
 # Ops on rows; each keeps {"id", "x"}.
 ROW_OPS = {
     "shuffle": shuffle,
@@ -90,6 +93,8 @@ ROW_OPS = {
     "random": lambda ds, k: ds.map(jitter),
     "assert_cardinality": lambda ds, k: asserted(ds),
     "parallel_map": lambda ds, k: ds.map(add_one, num_parallel_calls=1 + k % 3),
+    "sample": lambda ds, k: tdi.Dataset.sample_from_datasets([ds, slices(k)], [1, 2], seed=k),
+    "sample_first": sample_first,
 }
 # These leave the random-access path.
 STREAM_OPS = {
@@ -101,7 +106,6 @@ STREAM_OPS = {
     "interleave": lambda ds, k: ds.interleave(some, cycle_length=1 + k, block_length=1 + k % 2),
     "parallel_interleave": lambda ds, k: ds.interleave(twice, 2, num_parallel_calls=1 + k % 3),
     "window": lambda ds, k: flat_windows(ds, 1 + k),
-    "sample": lambda ds, k: tdi.Dataset.sample_from_datasets([ds, slices(k)], [1, 2], seed=k),
     "choose": chosen,
     "unique": lambda ds, k: ds.unique(),
     "bucket": lambda ds, k: ds.bucket_by_length(lambda row: row["id"] % 5, [2, 4], [1, 2, 1 + k]).unbatch(),

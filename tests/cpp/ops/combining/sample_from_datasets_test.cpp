@@ -40,8 +40,86 @@ TEST(SampleFromDatasets, FollowsTheWeights) {
                                     {.weights = {1, 3}, .seed = 1})
           .take(1000);
   const Values drawn = values(dataset);
-  const auto ones = static_cast<double>(std::count(drawn.begin(), drawn.end(), 1));
-  EXPECT_NEAR(ones / 1000, 0.75, 0.05);
+  for (std::ptrdiff_t n = 0; n <= 1000; ++n) {
+    const auto ones = static_cast<double>(std::count(drawn.begin(), drawn.begin() + n, 1));
+    ASSERT_NEAR(ones, 0.75 * static_cast<double>(n), 1 + 1e-9);
+  }
+}
+
+TEST(SampleFromDatasets, HasRandomAccessWhereItsInputsHave) {
+  const auto mixed = [](Dataset first) {
+    return Dataset::sample_from_datasets({std::move(first), Dataset::range(100, 109)},
+                                         {.weights = {1, 2}, .seed = 3});
+  };
+  EXPECT_NE(plan_of(mixed(Dataset::range(4).shuffle())), nullptr);
+  EXPECT_EQ(plan_of(mixed(generated(4))), nullptr);
+  EXPECT_EQ(values(mixed(Dataset::range(4))), values(mixed(generated(4))));
+  EXPECT_EQ(stream_values(mixed(Dataset::range(4))), values(mixed(generated(4))));
+}
+
+TEST(SampleFromDatasets, LeavesAStreamWithoutWeightOutOfThePlan) {
+  EXPECT_NE(plan_of(Dataset::sample_from_datasets({generated(2), Dataset::range(3)}, {.weights = {0, 1}})),
+            nullptr);
+}
+
+TEST(SampleFromDatasets, KnowsTheRowsOfBatches) {
+  const Dataset batches = Dataset::sample_from_datasets(
+      {Dataset::range(7).batch(3), Dataset::range(100, 121).batch(5)}, {.weights = {1, 1}, .seed = 3});
+  const PlanPtr plan = plan_of(batches.repeat(3));
+  std::int64_t rows = 0;
+  for (std::int64_t position = 0; position < plan->size(); ++position) {
+    ASSERT_EQ(plan->rows_before(position), rows);
+    std::int64_t scratch = position;
+    const Element element = std::move(plan->fetch({&scratch, 1}).front());
+    ASSERT_EQ(plan->rows(position), element.tensor().size(0));
+    rows += element.tensor().size(0);
+  }
+  EXPECT_EQ(plan->rows_before(plan->size()), rows);
+  EXPECT_EQ(rows, 3 * 28);
+  expect_laws(batches.repeat(3));
+}
+
+TEST(SampleFromDatasets, StopsBeforeTheFirstEndAfterAsManyElementsInEveryEpoch) {
+  const Dataset dataset =
+      Dataset::sample_from_datasets({Dataset::range(30), Dataset::range(100, 103).repeat()},
+                                    {.weights = {3, 1}, .stop_on = StopOn::kFirst});
+  EXPECT_EQ(dataset.cardinality(), 40);
+  for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
+    Values drawn = values(dataset, {.epoch = epoch});
+    EXPECT_EQ(drawn.size(), 40U);
+    EXPECT_EQ(drawn, values(dataset, {.epoch = epoch, .stream_only = true}));
+    std::erase_if(drawn, [](std::int64_t value) { return value >= 100; });
+    EXPECT_EQ(drawn, numbers(0, 30));
+  }
+  expect_laws(dataset);
+}
+
+TEST(SampleFromDatasets, StopsAtTheFirstEndWhereThatIsNotKnownBefore) {
+  const Dataset dataset = Dataset::sample_from_datasets({generated(5), Dataset::range(100, 103).repeat()},
+                                                        {.seed = 1, .stop_on = StopOn::kFirst});
+  EXPECT_EQ(dataset.cardinality(), kUnknownCardinality);
+  Values drawn = values(dataset);
+  EXPECT_LE(drawn.size(), 12U);
+  std::erase_if(drawn, [](std::int64_t value) { return value >= 100; });
+  EXPECT_EQ(drawn, numbers(0, 5));
+  expect_laws(dataset);
+}
+
+TEST(SampleFromDatasets, RefusesAStateThatCannotBe) {
+  const Dataset dataset = Dataset::sample_from_datasets({generated(3), generated(9)}, {.seed = 1});
+  const auto load = [&](const char* field, State value) {
+    DatasetIterator iterator = dataset.iterate({.epoch = 0});
+    while (iterator.next()) {
+    }
+    State state = iterator.save();
+    State position = state.at("position");
+    position.set(field, std::move(value));
+    state.set("position", std::move(position));
+    return message_of<c10::ValueError>([&] { dataset.iterate({.epoch = 0}).load(state); });
+  };
+  EXPECT_TRUE(has(load("ends", State(State::List{State(11), State(5)})), "the saved `ends` must be"));
+  EXPECT_TRUE(has(load("ends", State(State::List{State(13)})), "but has 13"));
+  EXPECT_TRUE(has(load("ends", State(State::List{State(1), State(2), State(3)})), "but has 3"));
 }
 
 TEST(SampleFromDatasets, NeverReadsADatasetWithoutWeight) {

@@ -1,0 +1,209 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "runtime/mixture_order.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <queue>
+#include <utility>
+
+#include "runtime/permutation.h"
+
+namespace torch_distinput {
+namespace {
+
+using Side = KeyedSplit::Side;
+
+/// Both may be `kNever`.
+std::int64_t sum_or_never(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? kNever : sum;
+}
+
+}  // namespace
+
+MixtureOrder::MixtureOrder(std::span<const double> weights, std::uint64_t key)
+    : key_(key), ended_(weights.size(), 0) {
+  // Sums of weights must be finite, and not 0.
+  const double most = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
+  using Open = std::pair<double, Index>;
+  std::priority_queue<Open, std::vector<Open>, std::greater<>> open;
+  for (std::size_t input = 0; input < weights.size(); ++input) {
+    if (weights[input] == 0) continue;
+    const double weight = std::max(weights[input] / most, std::numeric_limits<double>::min());
+    open.emplace(weight, static_cast<Index>(nodes_.size()));
+    nodes_.push_back({.weight = weight, .input = input, .split = KeyedSplit(0, 0)});
+  }
+  const auto take = [&] {
+    const Index node = open.top().second;
+    open.pop();
+    return Flow{node, 0};
+  };
+  while (open.size() > 1) {
+    const Flow lighter = take();
+    const Index joined = join(lighter, take()).node;
+    open.emplace(at(joined).weight, joined);
+  }
+  phases_.push_back({0, open.empty() ? kNone : open.top().second, 0});
+}
+
+std::vector<MixtureOrder::Phase>::const_iterator MixtureOrder::phase_at(std::int64_t position) const {
+  const auto after = [](std::int64_t wanted, const Phase& phase) { return wanted < phase.begin; };
+  return std::prev(std::upper_bound(phases_.begin(), phases_.end(), position, after));
+}
+
+/// The root of the phase of `position`, and what passes through it before.
+MixtureOrder::Flow MixtureOrder::root_at(std::int64_t position) const {
+  const Phase& phase = *phase_at(position);
+  return {phase.root, phase.count + (position - phase.begin)};
+}
+
+/// Makes the parent of both; what has passed through it is what has passed through them.
+MixtureOrder::Flow MixtureOrder::join(Flow a, Flow b) {
+  if (at(b.node).weight < at(a.node).weight) std::swap(a, b);
+  const double weight = at(a.node).weight + at(b.node).weight;
+  const auto index = static_cast<Index>(nodes_.size());
+  Node node{.weight = weight,
+            .input = 0,
+            .rare = a.node,
+            .common = b.node,
+            .split = {at(a.node).weight / weight, mix_keys(key_, static_cast<std::uint64_t>(index))},
+            .begin = a.count + b.count,
+            .rare_begin = a.count,
+            .common_begin = b.count};
+  node.end = end_of(node);
+  nodes_.push_back(node);
+  return {index, node.begin};
+}
+
+/// The child of `parent` on `side`.
+MixtureOrder::Flow MixtureOrder::child(Flow parent, Side side) const {
+  const Node& node = at(parent.node);
+  const std::int64_t dealt = parent.count - node.begin;
+  const std::int64_t rare = node.split.rare_before(dealt);
+  if (side == Side::kRare) return {node.rare, node.rare_begin + rare};
+  return {node.common, node.common_begin + dealt - rare};
+}
+
+/// The child that gets the next element of `parent`.
+MixtureOrder::Flow MixtureOrder::drawn_child(Flow parent) const {
+  const Node& node = at(parent.node);
+  const std::int64_t dealt = parent.count - node.begin;
+  const KeyedSplit::Deal deal = node.split.deal(dealt);
+  if (deal.side == Side::kRare) return {node.rare, node.rare_begin + deal.number};
+  return {node.common, node.common_begin + deal.number};
+}
+
+std::int64_t MixtureOrder::end_of(const Node& node) const {
+  const auto end = [&](Side side, std::int64_t begin, std::int64_t child_end) {
+    if (child_end == kNever) return kNever;
+    return sum_or_never(node.begin, node.split.position_of(side, child_end - begin));
+  };
+  return std::min(end(Side::kRare, node.rare_begin, at(node.rare).end),
+                  end(Side::kCommon, node.common_begin, at(node.common).end));
+}
+
+bool MixtureOrder::ends_before(std::int64_t position) const { return root_at(position).node == kNone; }
+
+MixtureOrder::Place MixtureOrder::locate(std::int64_t position) const {
+  Flow here = root_at(position);
+  while (!is_leaf(here.node)) here = drawn_child(here);
+  return {at(here.node).input, here.count};
+}
+
+void MixtureOrder::locate_run(std::int64_t position, std::int64_t count, const Take& take) const {
+  std::vector<std::int64_t> memory(2 * static_cast<std::size_t>(count));
+  const std::span<std::int64_t> offsets = std::span(memory).first(static_cast<std::size_t>(count));
+  const std::span<std::int64_t> scratch = std::span(memory).subspan(offsets.size());
+  std::iota(offsets.begin(), offsets.end(), 0);
+  for (std::int64_t begin = 0; begin < count;) {
+    const auto next = std::next(phase_at(position + begin));
+    const std::int64_t end = next == phases_.end() ? count : std::min(count, next->begin - position);
+    deal_run(root_at(position + begin),
+             offsets.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)), scratch,
+             take);
+    begin = end;
+  }
+}
+
+/// Deals the next elements of `here`, whose offsets are given, to what lies below it.
+void MixtureOrder::deal_run(Flow here, std::span<std::int64_t> offsets, std::span<std::int64_t> scratch,
+                            const Take& take) const {
+  if (offsets.empty()) return;
+  if (is_leaf(here.node)) return take(at(here.node).input, here.count, offsets);
+  const Node& node = at(here.node);
+  KeyedSplit::Run run = node.split.run(here.count - node.begin);
+  std::size_t rare = 0;
+  std::size_t common = 0;
+  for (const std::int64_t offset : offsets) {
+    // Both are written, because a branch on a random side would be mispredicted half of the time.
+    const std::size_t is_rare = run.next() == Side::kRare ? 1 : 0;
+    scratch[rare] = offset;
+    offsets[common] = offset;
+    rare += is_rare;
+    common += 1 - is_rare;
+  }
+  std::copy_n(scratch.begin(), rare, offsets.begin() + static_cast<std::ptrdiff_t>(common));
+  deal_run(child(here, Side::kCommon), offsets.first(common), scratch, take);
+  deal_run(child(here, Side::kRare), offsets.subspan(common), scratch, take);
+}
+
+std::vector<std::int64_t> MixtureOrder::counts(std::int64_t position) const {
+  std::vector<std::int64_t> counts = ended_;
+  const Flow root = root_at(position);
+  if (root.node != kNone) count_below(root, counts);
+  return counts;
+}
+
+void MixtureOrder::count_below(Flow here, std::vector<std::int64_t>& counts) const {
+  if (is_leaf(here.node)) {
+    counts[at(here.node).input] = here.count;
+    return;
+  }
+  count_below(child(here, Side::kRare), counts);
+  count_below(child(here, Side::kCommon), counts);
+}
+
+void MixtureOrder::end(std::int64_t position) {
+  std::vector<Flow> others;
+  Flow here = root_at(position);
+  while (!is_leaf(here.node)) {
+    const Flow drawn = drawn_child(here);
+    const bool is_rare = drawn.node == at(here.node).rare;
+    others.push_back(child(here, is_rare ? Side::kCommon : Side::kRare));
+    here = drawn;
+  }
+  ended_[at(here.node).input] = here.count;
+  Flow root{kNone, 0};
+  for (; !others.empty(); others.pop_back())
+    root = root.node == kNone ? others.back() : join(root, others.back());
+  phases_.push_back({position, root.node, root.count});
+}
+
+std::int64_t MixtureOrder::end_all(std::span<const std::int64_t> sizes) {
+  // Flowren come before their parents.
+  for (Node& node : nodes_) node.end = node.rare == kNone ? sizes[node.input] : end_of(node);
+  while (phases_.back().root != kNone) {
+    const Phase& last = phases_.back();
+    const std::int64_t count = at(last.root).end;
+    if (count == kNever) return kNever;
+    end(last.begin + (count - last.count));
+  }
+  return phases_.back().begin;
+}
+
+std::int64_t MixtureOrder::sure_length(std::span<const std::int64_t> sizes) const {
+  const Index root = phases_.front().root;
+  return root == kNone ? 0 : sure_length_of(root, sizes);
+}
+
+std::int64_t MixtureOrder::sure_length_of(Index node, std::span<const std::int64_t> sizes) const {
+  if (is_leaf(node)) return sizes[at(node).input];
+  const KeyedSplit& split = at(node).split;
+  return std::min(split.earliest_position_of(Side::kRare, sure_length_of(at(node).rare, sizes)),
+                  split.earliest_position_of(Side::kCommon, sure_length_of(at(node).common, sizes)));
+}
+
+}  // namespace torch_distinput
