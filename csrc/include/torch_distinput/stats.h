@@ -65,8 +65,8 @@ struct Stats {
   std::int64_t queue_room = 0;   ///< items that could have lain ready
 
   /// Elements drawn from each dataset of the first `sample_from_datasets` up to the position of this
-  /// iterator: since the start of the epoch, also where a state was restored. Empty without that op, and after a
-  /// full shuffle of it.
+  /// iterator: since the start of the epoch, also where a state was restored. Empty without that op, and
+  /// after a full shuffle of it.
   std::vector<std::int64_t> sampled = {};
 
   /// Unset where this iterator has read nothing over a network.
