@@ -19,7 +19,7 @@ constexpr std::int64_t kPrefetchBytes = 4096;
 constexpr std::int64_t kMaxRowsAhead = 12;
 /// One thread copies a few GB a second, several many more. To wake another one takes as long as to copy some
 /// hundred KiB.
-constexpr std::int64_t kPieceBytes = std::int64_t{1} << 20;
+constexpr std::int64_t kPieceBytes = std::int64_t{2} << 20;
 
 struct Gather {
   const char* source;
