@@ -112,7 +112,7 @@ TEST(GatherRowsInAnArena, GivesTheSameBytesByAllThreads) {
     };
     std::promise<std::string> gathered;
     arena->submit([&] { gathered.set_value(gather()); });
-    EXPECT_EQ(gathered.get_future().get(), gather());
+    EXPECT_TRUE(gathered.get_future().get() == gather());  // to print how they differ takes minutes
   }
 }
 

@@ -124,12 +124,17 @@ def test_a_corrupt_byte_is_found_by_the_checksum(object_server, tmp_path):
             list(tdi.TFRecordDataset(url, index=False))
 
 
-def test_a_server_that_sends_nothing_is_an_error_after_the_timeout(object_server, records):
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [({"stall_after": 0}, "no answer came"), ({"trickle": 100}, "the rest of the answer did not come")],
+    ids=["nothing", "a trickle"],
+)
+def test_a_server_that_sends_nearly_nothing_is_an_error_after_the_timeout(fault, message, object_server, records):
     url, _ = records
     _C.set_storage_options(url, {"timeout": "1"})
-    object_server.fail(object=f"{BUCKET}/rows", stall_after=0)
+    object_server.fail(object=f"{BUCKET}/rows", **fault)
     begin = time.monotonic()
-    with pytest.raises(tdi.RemoteError, match=f"FixedLengthRecordDataset: {url}: no answer came"):
+    with pytest.raises(tdi.RemoteError, match=f"FixedLengthRecordDataset: {url}: {message}"):
         list(open_records(url))
     assert time.monotonic() - begin < 10
 
@@ -156,16 +161,6 @@ def test_rows_come_although_some_bodies_trickle(object_server, rate):
     for entry in asked:
         first, last = entry.range
         assert any(first < begin and end == last for begin, end in again), "it goes on at the byte that was reached"
-
-
-def test_a_body_that_only_trickles_is_an_error_after_the_timeout(object_server, records):
-    url, _ = records
-    _C.set_storage_options(url, {"timeout": "1"})
-    object_server.fail(object=f"{BUCKET}/rows", trickle=100)
-    begin = time.monotonic()
-    with pytest.raises(tdi.RemoteError, match=f"{url}: the rest of the answer did not come"):
-        list(open_records(url))
-    assert time.monotonic() - begin < 10
 
 
 # Forks, ends
