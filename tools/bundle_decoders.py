@@ -38,18 +38,21 @@ def bundle(library: Path) -> list[str]:
     Raises SystemExit where one of them needs another one and there is no `patchelf` to tell it where that is.
     """
     decoders = decoders_of(library)
-    notices = ["torch_distinput comes with these libraries, which decode images."]
-    for name, path in decoders.items():
+    copied = {name: path for name, path in decoders.items() if path.resolve() != library.with_name(name).resolve()}
+    for name, path in copied.items():
         copy = library.with_name(name)
-        if path.resolve() == copy.resolve():
-            continue
         shutil.copyfile(path.resolve(), copy)
         if decoders_of(copy):
             look_beside(copy)
-        notices.append(f"{name} -- {LICENSES[kind_of(name)]}\n\n{copyright_of(path)}".strip())
-    if len(notices) > 1:
-        library.with_name(NOTICES).write_text("\n\n".join(notices) + "\n")
+    if copied:
+        library.with_name(NOTICES).write_text(notices(copied))
     return sorted(decoders)
+
+
+def notices(decoders: dict[str, Path]) -> str:
+    """The names and licences of decoders, given by name with the files that they are copies of."""
+    parts = [f"{name} -- {LICENSES[kind_of(name)]}\n\n{copyright_of(path)}".strip() for name, path in decoders.items()]
+    return "\n\n".join(["torch_distinput comes with these libraries, which decode images.", *parts]) + "\n"
 
 
 def look_beside(library: Path) -> None:

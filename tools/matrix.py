@@ -28,9 +28,9 @@ import xml.etree.ElementTree as ElementTree
 import zipfile
 from pathlib import Path
 
+from source_copy import ROOT, copy_source
 from versions_page import PAGE, Row, page_with
 
-ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "torch_distinput"
 # Every Python and every minor release of torch once, both builds of torch, and the oldest and the newest together.
 DEFAULT = ("3.10:2.11.0:cuda", "3.11:2.13.0:cpu", "3.12:2.12.1:cuda", "3.12:2.13.0:cuda", "3.13:2.14.1:cuda")
@@ -106,16 +106,6 @@ def interpreters(pythons: list[str]) -> dict[str, str]:
         ask = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
         found[subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()] = python
     return found
-
-
-def copy_source(folder: Path) -> None:
-    """Copies the working tree without ignored files, so that no library that was built in it is copied."""
-    shutil.rmtree(folder, ignore_errors=True)
-    listed = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    for name in filter(None, subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0")):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
 
 
 class Environment:

@@ -1,17 +1,24 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""docs/versions.md: a table with a row for each combination of versions that `make matrix` ran."""
+"""docs/versions.md: a table with a row for each combination of versions that `make matrix` ran, and one with a row for
+each launcher that `make test-clusters` looked for."""
 
 import dataclasses
 import datetime
 import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "versions.md"
 
 
+def _today() -> str:
+    return datetime.date.today().isoformat()
+
+
 @dataclasses.dataclass
 class Row:
-    """A row of the table. The cells without a default identify the combination."""
+    """A row of the first table. The cells without a default identify the combination."""
 
     python: str
     torch: str
@@ -25,7 +32,7 @@ class Row:
     skipped: str = "-"
     build_seconds: str = "-"
     test_seconds: str = "-"
-    date: str = dataclasses.field(default_factory=lambda: datetime.date.today().isoformat())
+    date: str = dataclasses.field(default_factory=_today)
 
     @property
     def key(self) -> tuple[tuple[int, ...], tuple[int, ...], str]:
@@ -34,23 +41,63 @@ class Row:
         return python[:2], torch, self.build.split()[0]
 
 
-TITLES = [field.name.replace("_", " ") for field in dataclasses.fields(Row)]
+@dataclasses.dataclass
+class LauncherRow:
+    """A row of the second table."""
+
+    launcher: str
+    version: str
+    torch: str
+    passed: str
+    failed: str
+    skipped: str
+    seconds: str
+    date: str = dataclasses.field(default_factory=_today)
+
+    @property
+    def key(self) -> str:
+        return self.launcher
+
+
+AnyRow: TypeAlias = Row | LauncherRow
+
+
+def _table(kind: type[AnyRow]) -> str:
+    titles = [field.name.replace("_", " ") for field in dataclasses.fields(kind)]
+    return f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}\n"
+
+
 HEAD = f"""# Versions
 What `make matrix` saw: a wheel built for each of these, installed into an environment of its own away from the source
 tree, and the fast Python tests (`-m "not slow"`) run against it. Seconds are those of the machine that did it, beside
 other work; they are no benchmark. Skipped are tests that need what the C++ tests build, a GPU or another torch.
 
-| {" | ".join(TITLES)} |
-|{"---|" * len(TITLES)}
-"""
+{_table(Row)}"""
+
+LAUNCHERS = f"""
+## Launchers
+What `make test-clusters` saw: jobs of 3 or 4 processes on one machine, started by the real launchers, that read a
+dataset with `DataLoader(distributed=True)`; each row reached one process, and all took the same number of steps. In
+place of a version stands why a launcher's tests were skipped.
+
+{_table(LauncherRow)}"""
 
 
-def rows_of(page: str) -> list[Row]:
-    lines = [line for line in page.splitlines() if re.match(r"\| \d", line)]
-    return [Row(*(cell.strip() for cell in line.strip("|").split("|"))) for line in lines]
+def _cells(lines: Iterable[str]) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def page_with(page: str, *rows: Row) -> str:
-    """The page in which these rows replace those of the same combinations."""
-    latest = {row.key: row for row in (*rows_of(page), *rows)}
-    return HEAD + "".join(f"| {' | '.join(dataclasses.astuple(latest[key]))} |\n" for key in sorted(latest))
+def rows_of(page: str) -> list[AnyRow]:
+    combinations, _, launchers = page.partition("\n## Launchers\n")
+    found: list[AnyRow] = [Row(*cells) for cells in _cells(re.findall(r"^\| \d.*", combinations, re.MULTILINE))]
+    _, _, body = launchers.partition("---|\n")
+    return found + [LauncherRow(*cells) for cells in _cells(body.splitlines())]
+
+
+def page_with(page: str, *rows: AnyRow) -> str:
+    """The page in which these rows replace those of the same combinations and launchers."""
+    text = ""
+    for head, kind in ((HEAD, Row), (LAUNCHERS, LauncherRow)):
+        latest = {row.key: row for row in (*rows_of(page), *rows) if isinstance(row, kind)}
+        text += head + "".join(f"| {' | '.join(dataclasses.astuple(latest[key]))} |\n" for key in sorted(latest))
+    return text

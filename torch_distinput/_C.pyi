@@ -150,6 +150,16 @@ class DatasetIterator:
         """The position after the element last returned, as plain values that JSON can hold."""
     def load_state_dict(self, state_dict: object) -> None:
         """Goes to a saved position. ValueError for a state of another pipeline or of a newer version."""
+    def set_weights(self, weights: collections.abc.Sequence[float], element: int | None = None) -> None:
+        """From `element` on (None: the next one), the datasets of a mixture have these weights."""
+    def exclude(self, rows: collections.abc.Sequence[int]) -> None:
+        """From the next element on, leaves out these rows of the sources."""
+    def state_at(self, element: int) -> typing.Any:
+        """The position that `state_dict` has after the first `element` elements of this epoch, where the pipeline has random access."""
+    def remote_elements_left(self) -> int | None:
+        """Elements that are left, where they are read over a network and by position, and end; else None."""
+    def begin_reading(self) -> None:
+        """Begins to read what comes over a network, before the first element is asked for. Does not wait."""
     def stats(self) -> typing.Any:
         """Counts since the iterator was made."""
     @property
@@ -157,6 +167,18 @@ class DatasetIterator:
         """The epoch that this iterator reads."""
     def close(self) -> None:
         """Stops reading ahead and waits for callables that are running; `next` then raises."""
+
+class RowLedger:
+    """Which rows of the sources are in each step of an epoch."""
+    @property
+    def num_steps(self) -> int:
+        """Steps of the epoch, or -1 for infinite."""
+    def rows(self, step: int, replica: int = 0) -> list[int]:
+        """The rows that `replica`, numbered over all processes, gets in `step`, in order, with those that the tail repeats."""
+    def locate(self, rows: collections.abc.Sequence[int]) -> list[tuple[int, bytes | None, int]]:
+        """For each row the number of its source, its file (bytes, or None without one) and its number there."""
+    def rebuild(self, row: int, unbatched: bool = False) -> typing.Any:
+        """The first element that has row `row`, or with `unbatched` that row of it, made as in the epoch."""
 
 class OpInfo:
     """One op of a pipeline, and how it would run."""
@@ -172,6 +194,9 @@ class OpInfo:
     @property
     def path(self) -> str:
         """`plan`; `stream: ` and why; or `fails: ` and the error."""
+    @property
+    def facts(self) -> str:
+        """What else it knows before it is read; empty if nothing."""
     @property
     def runs_user_code(self) -> bool:
         """Whether it calls code that may block or need Python's lock."""
@@ -203,7 +228,7 @@ class Dataset:
     def zip(structure: object) -> Dataset:
         """Elements of several datasets side by side, in a structure that holds the datasets."""
     @staticmethod
-    def sample_from_datasets(datasets: list, weights: collections.abc.Sequence[float], seed: int | None, stop_on: str) -> Dataset:
+    def sample_from_datasets(datasets: list, weights: collections.abc.Sequence[float], schedule: collections.abc.Sequence[tuple[int, collections.abc.Sequence[float]]], elements_per_step: int | None, seed: int | None, stop_on: str, by: str, key: str | None) -> Dataset:
         """Each element comes from a dataset drawn at random."""
     @staticmethod
     def choose_from_datasets(datasets: list, choice: Dataset) -> Dataset:
@@ -218,8 +243,8 @@ class Dataset:
         """The rows along dim 0 as elements."""
     def rebatch(self, batch_sizes: collections.abc.Sequence[int], drop_remainder: bool = False) -> Dataset:
         """Rows regrouped into batches of the given sizes, taken in turn."""
-    def shuffle(self, buffer_size: int | None = None, seed: int | None = None, reshuffle_each_iteration: bool = True) -> Dataset:
-        """Elements in random order; `buffer_size` limits how far an element moves, None does not."""
+    def shuffle(self, buffer_size: int | None = None, seed: int | None = None, reshuffle_each_iteration: bool = True, blocks: int | None = None) -> Dataset:
+        """Elements in random order; `buffer_size` limits how far an element moves, None does not. With `blocks`, the rows of a block stay close to one another."""
     def repeat(self, count: int | None = None) -> Dataset:
         """The dataset `count` times; None or -1: without end."""
     def take(self, count: int) -> Dataset:
@@ -236,11 +261,11 @@ class Dataset:
         """Pairs of a number, counted from `start`, and an element."""
     def concatenate(self, other: Dataset) -> Dataset:
         """The elements of this dataset, then those of `other`."""
-    def cache(self) -> Dataset:
+    def cache(self, shared: bool) -> Dataset:
         """Keeps the elements in memory after they were read once."""
     def prefetch(self, buffer_size: int) -> Dataset:
         """Reads up to `buffer_size` elements ahead; -1: chosen by the library."""
-    def map(self, function: object, num_parallel_calls: int | None = None, deterministic: bool = True, element_spec: object = None, row_wise: bool = False) -> Dataset:
+    def map(self, function: object, num_parallel_calls: int | None = None, deterministic: bool = True, element_spec: object = None, row_wise: bool = False, processes: object = None) -> Dataset:
         """`function` applied to each element; a tuple's parts are its arguments."""
     def filter(self, predicate: object) -> Dataset:
         """The elements for which `predicate` returns a true bool."""
@@ -254,6 +279,8 @@ class Dataset:
         """A batch whose rows are padded to one shape; `padded_shapes` is a structure of specs."""
     def bucket_by_length(self, length: object, bucket_boundaries: collections.abc.Sequence[int], bucket_batch_sizes: collections.abc.Sequence[int], padded_shapes: object = None, padding_values: object = None, pad_to_bucket_boundary: bool = False, drop_remainder: bool = False, no_padding: bool = False) -> Dataset:
         """Batches of elements of similar length."""
+    def batch_by_cost(self, cost: object, budget: float, window: int, padded_shapes: object = None, padding_values: object = None) -> Dataset:
+        """Batches whose costs add up to at most `budget`; `cost` is a tensor, a key or a function."""
     def unique(self) -> Dataset:
         """Each distinct element once, at its first place."""
     def assert_cardinality(self, cardinality: int) -> Dataset:
@@ -281,6 +308,8 @@ class Dataset:
     def lacks_index(self) -> bool:
         """Whether its rows can be counted only after all bytes of objects were read for an index."""
     def __repr__(self) -> str: ...
+    def ledger(self, epoch: int, seed: int | None = None, position: object = None) -> RowLedger:
+        """Which rows are in each element of an epoch. `seed`: the base seed; None: the dataset's own. `position`: a saved one of the same dataset, for what was changed while it was read."""
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iterator."""
     def iterate(self, epoch: int | None = None, seed: int | None = None, stream_only: bool = False, pin_memory: bool = False) -> DatasetIterator:
@@ -319,6 +348,8 @@ class DeviceCopies:
         """Sets up the device."""
     def bring(self, tensors: collections.abc.Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Copies of `tensors`, dense ones on the CPU, on the device. The device's current stream waits for the copies; the host does not. Small tensors are copied as one block."""
+    def collect(self) -> None:
+        """Releases tensors that the device has read. Does not wait."""
 
 class InputFile:
     """A file or an object, open for reading at any place. Thread-safe."""
@@ -426,7 +457,7 @@ class InputReplicationMode(enum.Enum):
 
 class InputOptions:
     """Options of a distributed dataset."""
-    def __init__(self, fetch_to_device: bool = True, replication_mode: InputReplicationMode = InputReplicationMode.PER_WORKER, place_dataset_on_device: bool = False, per_replica_buffer_size: int = 1, split: str = 'tf', tail: str = 'zero_rows', weights: collections.abc.Sequence[float] | None = None, peer_timeout: float = 300.0, host_timeout: float = 5.0) -> None: ...
+    def __init__(self, fetch_to_device: bool = True, replication_mode: InputReplicationMode = InputReplicationMode.PER_WORKER, place_dataset_on_device: bool = False, per_replica_buffer_size: int = 1, split: str = 'tf', tail: str = 'zero_rows', weights: collections.abc.Sequence[float] | None = None, balance: object = None, balance_window: int = 1, peer_timeout: float = 300.0, host_timeout: float = 5.0) -> None: ...
     @property
     def fetch_to_device(self) -> bool:
         """Whether parts are copied to their replica's device."""
@@ -448,6 +479,9 @@ class InputOptions:
     @property
     def weights(self) -> list[float] | None:
         """Relative shares of the replicas, or None."""
+    @property
+    def balance_window(self) -> int:
+        """Global batches whose rows are exchanged by their costs."""
     @property
     def peer_timeout(self) -> float:
         """Seconds that other processes, and the store, may keep this one waiting."""
@@ -483,15 +517,29 @@ class DistributedIterator:
         """The position that `state_dict` has after the first `step` steps of this epoch, at most as many as it has, where the rows of steps are known without reading them."""
     def load_state_dict(self, state_dict: object) -> None:
         """Goes to a saved position."""
+    def follow(self, info: StepInfo | None, after: object) -> None:
+        """Takes the next step as another process with the same rows has: `info` is of its step, None at the end, and `after` is its `state_dict` then. Reads no rows."""
+    def set_weights(self, weights: collections.abc.Sequence[float], step: int | None = None) -> None:
+        """From `step` on (None: the next one), the datasets of a mixture have these weights."""
+    def exclude(self, rows: collections.abc.Sequence[int]) -> None:
+        """From the next step on, leaves out these rows of the sources."""
+    @property
+    def is_remote(self) -> bool:
+        """Whether the steps come over a network and are read by position; False before the first one."""
+    def begin_reading(self, seed: int) -> None:
+        """Begins to read what comes over a network, before the first step is asked for and by itself: with `seed`, on which the processes will agree. Does not wait."""
     def stats(self) -> typing.Any:
         """Counts since the iterator was made."""
+    @property
+    def failed(self) -> bool:
+        """Whether an error has ended this iterator."""
     def close(self) -> None:
         """Stops reading ahead; the next step then raises."""
 
 class DistributedDataset:
     """A dataset whose rows a strategy assigns over replicas."""
-    def iterate(self, epoch: int | None = None, seed: int | None = None, stream_only: bool = False, facts: collections.abc.Sequence[tuple[str, str]] = []) -> DistributedIterator:
-        """A new iterator over the steps of an epoch. `facts`: what must be equal on all processes besides what the library compares, as pairs of a name and a value."""
+    def iterate(self, epoch: int | None = None, seed: int | None = None, stream_only: bool = False, facts: collections.abc.Sequence[tuple[str, str]] = [], with_rows: bool = True) -> DistributedIterator:
+        """A new iterator over the steps of an epoch. `facts`: what must be equal on all processes besides what the library compares, as pairs of a name and a value. `with_rows=False`: steps whose values are None, because no row is read."""
     @property
     def element_spec(self) -> typing.Any:
         """The spec of one replica's part."""
@@ -501,6 +549,8 @@ class DistributedDataset:
     @property
     def num_steps(self) -> int | None:
         """Steps an epoch, or None where their number cannot be known."""
+    def ledger(self, epoch: int, seed: int | None = None, position: object = None) -> RowLedger:
+        """Which rows are in each step of an epoch. `seed`: the base seed; None: the dataset's own. `position`: a saved one of the same dataset, for what was changed while it was read."""
     @property
     def rows_to_merge(self) -> int | None:
         """Rows of the last step of the next epoch, where some replica gets none of them and the tail "merge" would give each some; else None."""
@@ -589,6 +639,30 @@ class StoreCosts:
     def round_bytes(self) -> int:
         """Bytes of a round."""
 
+class Launch:
+    """One of the processes that a launcher started."""
+    @property
+    def launcher(self) -> str:
+        """Such as `Slurm`."""
+    @property
+    def rank(self) -> int:
+        """In [0, size)."""
+    @property
+    def size(self) -> int:
+        """The number of processes."""
+    @property
+    def local_rank(self) -> int | None:
+        """None where the launcher does not say it."""
+    @property
+    def host(self) -> str:
+        """As the launcher names it; "" where it does not."""
+    @property
+    def master_addr(self) -> str:
+        """Where the store of the processes is."""
+    @property
+    def master_port(self) -> int:
+        """Its port."""
+
 class Vocabulary:
     """Distinct tokens in order."""
     @staticmethod
@@ -653,11 +727,13 @@ class WorkerEnd:
     def __init__(self, fd: int, worker: int, pickle: object, unpickle: object) -> None:
         """Attaches a process that was not forked from the consumer's; owns the descriptor `fd`."""
     def receive(self, seconds: float) -> typing.Any:
-        """A tuple of the next task; None where none arrives within `seconds`."""
+        """A tuple of the next task; None where none arrives within `seconds`: then memory that no batch uses is given back to the system."""
     def send(self, task: object, data: object) -> None:
         """Sends the result of a task. Raises MemoryError where the shared memory is used up, and what pickling raises."""
     def collate(self, samples: object) -> typing.Any:
         """torch's default_collate of a list of samples, for `send`; None where torch's own must be called."""
+    def announce(self, stack_fd: int) -> None:
+        """Tells the consumer this process's descriptor of the file to which it writes its stack."""
     @property
     def stopped(self) -> bool:
         """Whether the consumer has stopped the pool."""
@@ -673,10 +749,18 @@ class ConsumerEnd:
         """Closes the descriptor; to be called once all workers run."""
     def send(self, worker: int, task: object) -> None:
         """Sends a task to a worker; never waits."""
+    def pass_over(self, worker: int) -> None:
+        """Tells a worker that the numbered tasks sent so far are not wanted: the results of those that it has not begun are None."""
     def receive(self) -> typing.Any:
         """The next task that was done and its result; None where there is none yet."""
     def wait(self, seconds: float) -> None:
         """Waits for a result, at most `seconds` and not longer than 50 ms; may return early."""
+    def unfinished(self, worker: int) -> list:
+        """The tasks that were sent to a worker and whose results were not received, in order."""
+    def activity(self, worker: int) -> tuple:
+        """What a worker does: whether it has begun at all; the number of its task, or None; for how many seconds; its descriptor given to `announce`, or -1."""
+    def renew(self, worker: int) -> typing.Any:
+        """Prepares another process for the place of a worker that has ended, whose results were all received: sends its unfinished tasks again. Returns the one that was to begin another epoch, with which the new worker begins anyway, or None."""
     def wake(self) -> None:
         """Ends `wait` in another thread."""
     def stop(self) -> None:
@@ -689,6 +773,18 @@ class ConsumerEnd:
     def worker(self, worker: int) -> WorkerEnd:
         """The end of a worker, in its process."""
 
+class FunctionMemory:
+    """Memory that a process shares with those that run a function for it."""
+    def __init__(self, fd: int) -> None:
+        """Attaches a process that was not forked from the one that made it; owns the descriptor `fd`."""
+    @property
+    def fd(self) -> int:
+        """Descriptor of the memory; -1 once it is closed."""
+    def close_fd(self) -> None:
+        """Closes the descriptor; to be called once all processes run."""
+    def stop(self) -> None:
+        """Tells the processes to end."""
+
 class OneDeviceStrategy(Strategy):
     """One replica on one device; batches are not split."""
     def __init__(self, device: str) -> None: ...
@@ -700,6 +796,10 @@ class MirroredStrategy(Strategy):
 class MultiWorkerMirroredStrategy(Strategy):
     """Several processes that share one dataset."""
     def __init__(self, group: ProcessGroup, devices: collections.abc.Sequence[str]) -> None: ...
+
+class PartStrategy(Strategy):
+    """One part of `count`; no process exchanges anything with another."""
+    def __init__(self, index: int, count: int, devices: collections.abc.Sequence[str]) -> None: ...
 
 class InvalidArgumentError(ValueError):
     """A value of the right type that cannot be used, such as an empty Optional."""
@@ -734,12 +834,13 @@ class NotFoundError(FileNotFoundError):
     ...
 
 class AutoShardPolicy(enum.IntEnum):
-    """How elements are assigned over ranks; values as in tf.data."""
+    """How elements are assigned over ranks; values as in tf.data, which has no STREAMS."""
     OFF = -1
     AUTO = 0
     FILE = 1
     DATA = 2
     HINT = 3
+    STREAMS = 4
 
 class DamagedPictureError(InvalidArgumentError, OSError):
     """An encoded image is damaged, truncated, too large or of an unknown format. Pillow raises OSError for it."""
@@ -815,6 +916,15 @@ def store_beside(path: bytes, kind: str, content: bytes) -> None:
 
 def set_storage_options(url: str, options: collections.abc.Mapping[str, str], credentials: object = None) -> None:
     """How all objects with the scheme and bucket (or host) of `url` are asked for from now on."""
+
+def set_object_cache(url: str, folder: str, max_bytes: int = 0) -> None:
+    """Bytes of objects with the scheme and bucket of `url` are kept in `folder` from now on."""
+
+def list_object_cache(folder: str) -> list[tuple[str, str, int, int, int]]:
+    """(URL, version, size, bytes that are kept, seconds since 1970 of its last use) of each object in a cache."""
+
+def trim_object_cache(folder: str, bytes: int) -> int:
+    """Removes objects that were not used for longest until at most `bytes` remain; what remains."""
 
 def set_default_credentials(credentials: object) -> None:
     """A function that is asked where nothing else has credentials for a URL."""
@@ -906,11 +1016,23 @@ def restore_order(rows: object, info: StepInfo) -> typing.Any:
 def measure_store(store: torch.distributed.distributed_c10d.Store, ranks: int, hosts: int, name: str, rest: float) -> StoreCosts:
     """Measures a job of `ranks` ranks on `hosts` hosts, as threads of this process. `rest`: seconds at rest."""
 
+def data_dims() -> list[str]:
+    """Names of a mesh's dims that rows are dealt along."""
+
+def model_dims() -> list[str]:
+    """Names of a mesh's dims whose processes get the same rows."""
+
 def starts_share_store() -> bool:
     """Whether torchrun gives the processes of all its starts one store."""
 
 def launched_with() -> str:
     """The variables in which the launcher of this process says that it started several; "" where it started one or there is none."""
+
+def launch(op: str) -> Launch | None:
+    """The launch that this process's environment describes; None without a launcher. ValueError, which begins with `op`, for variables that are wrong, incomplete or in contradiction."""
+
+def local_rank(op: str) -> int | None:
+    """Of this process among those of its machine; None where no launcher says it."""
 
 def all_gather_bytes(group: torch.distributed.distributed_c10d.ProcessGroup, mine: bytes) -> list:
     """The bytes of every rank, in the order of the ranks. A collective of `group`."""
@@ -950,6 +1072,9 @@ def normalization_layer(mean: torch.Tensor, variance: torch.Tensor, invert: bool
 
 def end_with_process(process: int, parent: bool, grace: float) -> None:
     """Ends this process `grace` seconds after `process`, whether or not Python code still runs."""
+
+def serve_function(memory: FunctionMemory, process: int, function: object, messages: object) -> None:
+    """Runs `function` in this process, number `process` of those that share `memory`, until it is told to end. `messages`: an object with the functions `pickle_value`, `unpickle_value`, `pack_error` and `unpack_error`."""
 
 class testing:
     """Laws and building blocks for tests of pipelines."""
@@ -1012,8 +1137,23 @@ def token_files(files: object, dtype: torch.dtype | None, sequence_length: int |
 def token_column(tokens: object, offsets: object, sequence_length: int | None, stride: int | None, document_boundary: int | None, vocab_size: int | None, output_dtype: torch.dtype) -> Dataset:
     """Sequences of tokens in memory."""
 
-def pack(documents: Dataset, sequence_length: int, key: str | None, strategy: str, window: int, pad_id: int, max_documents: int | None) -> Dataset:
+def with_lengths(elements: Dataset, path: bytes | None, key: str | None) -> Dataset:
+    """The elements, with lengths that are stored."""
+
+def pack(documents: Dataset, sequence_length: int, key: str | None, strategy: str, window: int, pad_id: int, max_documents: int | None, keys: collections.abc.Sequence[str], pad_to_multiple_of: int) -> Dataset:
     """Documents of tokens joined to rows of `sequence_length` tokens."""
+
+def token_row(row: list) -> torch.Tensor:
+    """A list of ints as a tensor of int64."""
+
+def map_blocks(elements: Dataset, function: object, num_parallel_calls: int | None, block: int) -> Dataset:
+    """A map whose function gets lists of up to `block` elements."""
 
 def call_clock() -> tuple:
     """Measures the calls of an iterator that Python makes: a function for the start of a call, one for the end of a call that returns something, and one that returns the time inside calls, the time between them (both in ns), and the number of calls by their time, as in `Stats.wait_histogram`."""
+
+def available_cpus() -> int:
+    """CPUs that this process can use, at least 1: those of its affinity mask, but no more than its control groups allow, rounded up."""
+
+def cpu_quota() -> float | None:
+    """How many CPUs' time the control groups of this process allow, as a container's limit is kept; None without a limit."""

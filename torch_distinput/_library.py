@@ -9,16 +9,23 @@ import importlib
 import os
 import sys
 import sysconfig
+from pathlib import Path
 from types import ModuleType
 
 # Imported first: it loads libtorch_cpu.so and libc10.so into the process, wherever they lie.
 import torch
+
+from torch_distinput._native_part import minor_of, native_folder
 
 _TBB = "libtbb.so.12"
 
 
 def load() -> ModuleType:
     """Returns `torch_distinput._C`; ImportError where it is not built or does not fit this torch and this oneTBB."""
+    package = sys.modules["torch_distinput"]
+    folder = str(native_folder(Path(__file__).parent, torch.__version__))
+    if folder not in package.__path__:
+        package.__path__.append(folder)  # so that `_C` and `_build` are found there under the package's name
     try:
         build = importlib.import_module("torch_distinput._build")
     except ModuleNotFoundError as error:
@@ -39,8 +46,8 @@ def load() -> ModuleType:
 
 
 def _check_torch(found: str, built: str) -> None:
-    found_minor, built_minor = (".".join(version.split(".")[:2]) for version in (found, built))
-    if found_minor != built_minor:
+    if minor_of(found) != minor_of(built):
+        found_minor, built_minor = (".".join(version.split(".")[:2]) for version in (found, built))
         raise ImportError(
             f"torch_distinput was built for torch {built_minor}, but torch {found} is installed: install torch "
             f"{built_minor} with `pip install 'torch=={built_minor}.*'`, or build torch_distinput for torch "

@@ -9,6 +9,7 @@ from torch_distinput._C import AutoShardPolicy
 from torch_distinput.base._arguments import flag, integer
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.ops._base import checked_native
+from torch_distinput.ops._description import described
 
 __all__ = [
     "assert_paths_agree",
@@ -79,6 +80,7 @@ def infer_batch_size(dataset: Dataset) -> int:
     return _C.testing.infer_batch_size(checked_native("infer_batch_size", "dataset", dataset))
 
 
+@described
 def legacy_rebatch(dataset: Dataset, num_replicas: int) -> Dataset:
     """Each batch cut into `num_replicas` parts of ceil(rows / num_replicas), as tf.distribute's legacy splitter does.
 
@@ -91,6 +93,7 @@ def legacy_rebatch(dataset: Dataset, num_replicas: int) -> Dataset:
     )
 
 
+@described
 def auto_shard(
     dataset: Dataset, num_workers: int, worker_index: int, policy: AutoShardPolicy = AutoShardPolicy.AUTO
 ) -> Dataset:
@@ -106,6 +109,7 @@ def auto_shard(
     )
 
 
+@described
 def worker_stream(
     dataset: Dataset,
     num_workers: int,

@@ -9,9 +9,13 @@
 from typing import Literal
 
 # Of `InputOptions` and `DataLoader`.
-Split = Literal["tf", "balanced"]
+Split = Literal["tf", "balanced", "lanes"]
 Tail = Literal["zero_rows", "padded", "repeat", "drop", "until_first", "merge"]
 Order = Literal["torch"]
+OnError = Literal["raise", "skip"]
+OnWorkerDeath = Literal["raise", "restart"]
+SharedBy = Literal["node", "broadcast"]
+SequenceOrder = Literal["head_tail", "contiguous"]
 ReplicationMode = Literal["PER_WORKER", "PER_REPLICA"]
 
 # Of strategies. `ReduceOp.of` takes other cases too.
@@ -25,6 +29,7 @@ Index = bool | Literal["auto"]
 # Of ops.
 PackStrategy = Literal["greedy", "best_fit"]
 StopOn = Literal["all", "first"]
+SharesOf = Literal["elements", "tokens"]
 Interpolation = Literal["nearest", "bilinear", "bicubic"]
 PaddingMode = Literal["constant", "edge", "reflect", "symmetric"]
 ImageLayout = Literal["NCHW", "NHWC"]

@@ -2,8 +2,8 @@
 //
 // The network of `benchmarks/python/remote.py`: a TCP relay to a port of this machine that adds latency and
 // limits bandwidth, by one thread. `relay PORT` prints its own port. A line of standard input, "latency
-// bandwidth total_bandwidth", shapes what comes from then on, and is answered by an empty line; its end ends
-// the relay.
+// bandwidth total_bandwidth", shapes what comes from then on, and is answered by the number of bytes that the
+// server has sent so far; its end ends the relay.
 //
 // What is on its way lies in a pipe for each direction of a connection. Bytes go in and out by splice, which
 // does not copy them: a relay that copies would take a core that client and server need.
@@ -188,7 +188,7 @@ class Relay {
     double latency = 0;
     check(std::sscanf(line, "%lf %lf %lf", &latency, &shape_.bandwidth, &shape_.total_bandwidth) == 3, line);
     shape_.latency = static_cast<Nanos>(latency * kSecond);
-    std::printf("\n");
+    std::printf("%llu\n", static_cast<unsigned long long>(bytes_down_));
     std::fflush(stdout);
     return true;
   }
@@ -256,6 +256,7 @@ class Relay {
     }
     const Nanos now = clock_ns();
     const auto bytes = static_cast<std::size_t>(size);
+    if (!is_up) bytes_down_ += bytes;
     const Nanos own = flow.line.pass_at(now, bytes, shape_.bandwidth);
     const Nanos all = (is_up ? all_up_ : all_down_).pass_at(now, bytes, shape_.total_bandwidth);
     flow.last_due = std::max(flow.last_due, std::max(own, all) + shape_.latency);
@@ -306,6 +307,7 @@ class Relay {
   Line all_up_;
   Line all_down_;
   std::uint64_t accepted_ = 0;
+  std::uint64_t bytes_down_ = 0;
   std::unordered_map<std::uint64_t, std::unique_ptr<Connection>> connections_;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
 };

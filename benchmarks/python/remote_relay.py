@@ -42,10 +42,13 @@ class Relay:
         self._process.stdin.close()
         self._process.stdout.close()
 
-    def shape(self, *, latency: float = 0.0, bandwidth: float = 0.0, total_bandwidth: float = 0.0) -> None:
+    def shape(self, *, latency: float = 0.0, bandwidth: float = 0.0, total_bandwidth: float = 0.0) -> int:
         """What holds for all that is received from now on: `latency` in each direction (seconds), `bandwidth` of each
-        connection and of all together, in each direction (bytes a second; 0: as much as there is)."""
+        connection and of all together, in each direction (bytes a second; 0: as much as there is). Returns the bytes
+        that the server has sent until then."""
         self._process.stdin.write(f"{latency} {bandwidth} {total_bandwidth}\n")
         self._process.stdin.flush()
-        if self._process.stdout.readline() != "\n":
+        told = self._process.stdout.readline()
+        if not told:
             raise RuntimeError("the relay has ended")
+        return int(told)

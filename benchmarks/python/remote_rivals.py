@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -289,28 +290,38 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {(named or lines or [''])[-1]}"[:300]
 
 
-def main() -> None:
-    name, folder = sys.argv[1], Path(sys.argv[2])
+def answer_lines(answer: Callable[[str, int], dict]) -> NoReturn:
+    """Answers each line of the standard input, and its number, with a line of JSON; then ends the process."""
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what systems print is no answer
     os.environ.update(KEY)
     torch.set_num_threads(1)
-    system, checked = SYSTEMS[name], False
-    subfolder, write = WRITERS.get(name, (None, None))
-    for seed, line in enumerate(sys.stdin):
+    for number, line in enumerate(sys.stdin):
         try:
-            if write and not (folder / subfolder / "index.json").exists():
-                shutil.rmtree(folder / subfolder, ignore_errors=True)
-                write(folder)
-            if not checked:
-                check(system(line.strip(), 1000), folder)
-                checked = True
-            answer = measure(system, line.strip(), seed)
+            answered = answer(line.strip(), number)
         except Exception as error:  # noqa: BLE001  (whatever a system raises is why it has no figure)
-            answer = {"failed": reason(error)}
-        output.write(json.dumps(answer) + "\n")
+            answered = {"failed": reason(error)}
+        output.write(json.dumps(answered) + "\n")
         output.flush()
     os._exit(0)  # without waiting for threads of systems that do not end
+
+
+def main() -> None:
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    system, checked = SYSTEMS[name], False
+    subfolder, write = WRITERS.get(name, (None, None))
+
+    def answer(url: str, seed: int) -> dict:
+        nonlocal checked
+        if write and not (folder / subfolder / "index.json").exists():
+            shutil.rmtree(folder / subfolder, ignore_errors=True)
+            write(folder)
+        if not checked:
+            check(system(url, 1000), folder)
+            checked = True
+        return measure(system, url, seed)
+
+    answer_lines(answer)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ namespace torch_distinput {
 
 BlockReader::~BlockReader() = default;
 
+bool BlockReader::lacks_index(const std::vector<std::string>&) const { return false; }
+
 std::vector<std::int64_t> BlockReader::will_read(const std::string&, const std::vector<std::int64_t>&,
                                                  std::int64_t) const {
   return {};

@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "api/dataset_iterator.h"
+#include "api/row_ledger.h"
 #include "execution/any_op.h"
 #include "execution/epoch_count.h"
 #include "execution/unseeded.h"
@@ -140,7 +141,9 @@ Dataset Dataset::enumerate(std::int64_t start) const { return Dataset(ops::enume
 Dataset Dataset::concatenate(const Dataset& other) const {
   return Dataset(ops::concatenate(node_, other.node_));
 }
-Dataset Dataset::cache() const { return Dataset(ops::cache(node_)); }
+Dataset Dataset::cache(CacheOptions options) const {
+  return Dataset(options.shared ? ops::shared_cache(node_) : ops::cache(node_));
+}
 Dataset Dataset::prefetch(std::int64_t buffer_size) const {
   return Dataset(ops::prefetch(node_, buffer_size));
 }
@@ -186,6 +189,9 @@ Dataset Dataset::bucket_by_length(std::function<std::int64_t(const Element&)> le
                           }),
                           std::move(options));
 }
+Dataset Dataset::batch_by_cost(RowCost cost, double budget, CostBatchOptions options) const {
+  return Dataset(ops::batch_by_cost(node_, std::move(cost), budget, std::move(options)));
+}
 Dataset Dataset::unique() const { return Dataset(ops::unique(node_)); }
 Dataset Dataset::assert_cardinality(std::int64_t cardinality) const {
   return Dataset(ops::assert_cardinality(node_, cardinality));
@@ -218,6 +224,9 @@ ElementSpec Dataset::element_spec() const {
 DatasetIterator Dataset::iterate(IterateOptions options) const {
   TORCH_CHECK_VALUE(!options.epoch || *options.epoch >= 0, "iterate: `epoch` must be at least 0, but is ",
                     options.epoch.value_or(0), ".");
+  TORCH_CHECK_VALUE(options.with_rows,
+                    "iterate: steps without rows (`with_rows`) are those of a distributed "
+                    "dataset.");
   const std::optional<std::int64_t> set_seed = node_->options().seed;
   EpochRun run;
   run.node = node_;
@@ -230,6 +239,11 @@ DatasetIterator Dataset::iterate(IterateOptions options) const {
   // An iterator of an epoch that the caller chose does not take part in the count.
   auto epochs = options.epoch ? nullptr : epochs_;
   return DatasetIterator(std::make_unique<DatasetIterator::Impl>(std::move(run), std::move(epochs)));
+}
+
+RowLedger Dataset::ledger(const LedgerEpoch& epoch) const {
+  const std::optional<std::int64_t> set = node_->options().seed;
+  return ledger_of(node_, epoch, set ? static_cast<std::uint64_t>(*set) : epochs_->seed());
 }
 
 void Dataset::set_epoch(std::int64_t epoch) const {

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "api/iterator_shell.h"
+#include "execution/excluded_rows.h"
 #include "execution/open.h"
+#include "runtime/mixture_order.h"
 #include "torch_distinput/dataset.h"
 
 namespace torch_distinput {
@@ -30,6 +33,11 @@ struct DatasetIterator::Impl {
   std::optional<Element> next();
   State save() const;
   void load(const State& state);
+  void set_weights(std::vector<double> weights, std::optional<std::int64_t> element);
+  void exclude(std::vector<std::int64_t> rows);
+  State state_at(std::int64_t element) const;
+  std::optional<std::int64_t> remote_elements_left() const;
+  void begin_reading();
   Stats stats() const { return shell_.stats(); }
   void close(std::chrono::milliseconds timeout);
   std::int64_t epoch() const noexcept { return run_.epoch; }
@@ -47,7 +55,15 @@ struct DatasetIterator::Impl {
   std::optional<Element> next_of_stream();
   void recover();
 
+  PlanPtr plan() const;
+  std::int64_t next_element(const char* call) const;
+  std::int64_t drawn_before(std::optional<std::int64_t> element) const;
+  State state_with(const State& position) const;
+
   EpochRun run_;
+  NodePtr read_;  ///< the pipeline of `run_` without the excluded rows
+  std::vector<WeightsFromPosition> changed_weights_;
+  std::vector<ExcludedRows> excluded_;
   IteratorShell shell_;
   OpenedIterator iterator_;
   bool batched_;

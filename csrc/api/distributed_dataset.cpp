@@ -3,12 +3,17 @@
 
 #include <algorithm>
 #include <exception>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include <c10/util/Exception.h>
 
 #include "api/distributed_iterator.h"
+#include "api/row_ledger.h"
+#include "distribute/sharding/deal_streams.h"
 #include "distribute/steps/open_step_source.h"
+#include "execution/any_op.h"
 #include "execution/open.h"
 
 namespace torch_distinput {
@@ -21,6 +26,20 @@ bool steps_are_batches(const Distribution& distribution) {
   return keeps_all && !distribution.assignment.splitter->round_rows();
 }
 
+/// The steps of all of `readers`, of which each has the steps that `steps_of` says. `stops_first`: they end
+/// with the first one that ends. nullopt where one of them is not known.
+template <class Reader, class StepsOf>
+std::optional<std::int64_t> steps_together(const std::vector<Reader>& readers, bool stops_first,
+                                           const StepsOf& steps_of) {
+  std::optional<std::int64_t> steps;
+  for (const Reader& reader : readers) {
+    const std::optional<std::int64_t> own = steps_of(reader);
+    if (!own) return std::nullopt;
+    steps = stops_first ? std::min(steps.value_or(*own), *own) : std::max(steps.value_or(*own), *own);
+  }
+  return steps;
+}
+
 }  // namespace
 
 std::uint64_t DistributedDataset::Impl::seed() const {
@@ -28,14 +47,18 @@ std::uint64_t DistributedDataset::Impl::seed() const {
   return set ? static_cast<std::uint64_t>(*set) : epochs->seed();
 }
 
+IterContext DistributedDataset::Impl::next_context(const Distribution& of, bool stream_only) const {
+  return epoch_context(make_execution_context(of.options), seed(), epochs->peek(), stream_only);
+}
+
 std::shared_ptr<PlanRows> DistributedDataset::Impl::next_rows(const Distribution& of) const {
-  const auto execution = make_execution_context(of.options);
-  return plan_rows(of, epoch_context(execution, seed(), epochs->peek(), /*stream_only=*/false));
+  return plan_rows(of, next_context(of, /*stream_only=*/false));
 }
 
 std::optional<std::int64_t> DistributedDataset::Impl::num_steps(const Distribution& of,
                                                                 bool only_complete) const {
   if (!of.pipelines.empty()) return pipeline_steps(of, only_complete);
+  if (of.assignment.streams && of.assignment.replicas.ranks > 1) return steps_of_streams(of, only_complete);
   if (const auto rows = next_rows(of)) return count_steps(of.rules(), *rows, only_complete);
   if (of.cardinality < 0 || !steps_are_batches(of)) return std::nullopt;
   const std::int64_t width = of.assignment.width;
@@ -46,13 +69,26 @@ std::optional<std::int64_t> DistributedDataset::Impl::num_steps(const Distributi
 std::optional<std::int64_t> DistributedDataset::Impl::pipeline_steps(const Distribution& of,
                                                                      bool only_complete) const {
   const bool stops_first = only_complete || of.input.tail == Tail::kUntilFirst;
-  std::optional<std::int64_t> steps;
-  for (const DistributionPtr& pipeline : of.pipelines) {
-    const auto own = num_steps(*pipeline, /*only_complete=*/false);
-    if (!own) return std::nullopt;
-    steps = stops_first ? std::min(steps.value_or(*own), *own) : std::max(steps.value_or(*own), *own);
-  }
-  return steps;
+  return steps_together(of.pipelines, stops_first, [this](const DistributionPtr& pipeline) {
+    return num_steps(*pipeline, /*only_complete=*/false);
+  });
+}
+
+/// Of all ranks: what each reads follows from the pipeline, so that every rank knows it.
+std::optional<std::int64_t> DistributedDataset::Impl::steps_of_streams(const Distribution& of,
+                                                                       bool only_complete) const {
+  if (of.skips() && may_fail(*of.node)) return std::nullopt;
+  std::vector<std::int64_t> ranks(of.assignment.streams->shares.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return steps_together(ranks, only_complete, [&](std::int64_t rank) {
+    Distribution own = of;
+    StreamDeal& deal = *own.assignment.streams;
+    deal.start = streams_of_rank(deal.cut->most(), deal.shares, rank);
+    own.assignment.node = rank_pipeline(of.node, deal, rank);
+    own.assignment.streams.reset();
+    own.cardinality = own.assignment.node->cardinality();
+    return num_steps(own, /*only_complete=*/false);
+  });
 }
 
 DistributedDataset::DistributedDataset(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -61,6 +97,9 @@ DistributedIterator DistributedDataset::iterate(IterateOptions options) const {
   TORCH_CHECK_VALUE(!options.epoch || *options.epoch >= 0,
                     "DistributedDataset.iterate: `epoch` must be at least 0, but is ",
                     options.epoch.value_or(0), ".");
+  const Distribution& distribution = *impl_->distribution;
+  if (!options.with_rows)
+    rows_without_reading(distribution, impl_->next_context(distribution, options.stream_only));
   EpochPosition at;
   at.epoch = options.epoch ? *options.epoch : impl_->epochs->begin();
   at.seed = options.seed ? *options.seed : impl_->seed();
@@ -68,14 +107,14 @@ DistributedIterator DistributedDataset::iterate(IterateOptions options) const {
   auto epochs = options.epoch ? nullptr : impl_->epochs;
   std::unique_ptr<PeerLink> link;
   if (impl_->handshakes)
-    link = std::make_unique<PeerLink>(impl_->handshakes, impl_->distribution->input.peer_timeout,
-                                      impl_->distribution->input.host_timeout);
-  const bool seed_given = options.seed || impl_->distribution->options.seed;
+    link = std::make_unique<PeerLink>(impl_->handshakes, distribution.input.peer_timeout,
+                                      distribution.input.host_timeout);
+  const bool seed_given = options.seed || distribution.options.seed;
   std::vector<Handshake::Fact> facts;
   for (auto& [name, value] : options.facts) facts.push_back({std::move(name), std::move(value)});
   return DistributedIterator(std::make_unique<DistributedIterator::Impl>(
-      impl_->distribution, std::move(epochs), std::move(at), options.stream_only, std::move(link), seed_given,
-      std::move(facts)));
+      impl_->distribution, std::move(epochs), std::move(at), options.stream_only, options.with_rows,
+      std::move(link), seed_given, std::move(facts)));
 }
 
 ElementSpec DistributedDataset::element_spec() const {
@@ -99,7 +138,8 @@ std::int64_t DistributedDataset::cardinality() const { return impl_->distributio
 std::optional<std::int64_t> DistributedDataset::num_steps() const {
   const Distribution& distribution = *impl_->distribution;
   // The longest stream of all ranks decides, and this rank knows only its own.
-  if (impl_->handshakes && !distribution.one_stream()) return std::nullopt;
+  if (impl_->handshakes && !distribution.one_stream() && !distribution.assignment.streams)
+    return std::nullopt;
   return impl_->num_steps(distribution, !distribution.completes);
 }
 
@@ -124,6 +164,10 @@ std::vector<NodePtr> DistributedDataset::pipelines() const {
   if (distribution.node) nodes.push_back(distribution.node);
   for (const DistributionPtr& pipeline : distribution.pipelines) nodes.push_back(pipeline->assignment.node);
   return nodes;
+}
+
+RowLedger DistributedDataset::ledger(const LedgerEpoch& epoch) const {
+  return ledger_of(*impl_->distribution, epoch, impl_->seed());
 }
 
 bool DistributedDataset::partial_batch_handling() const { return impl_->distribution->completes; }

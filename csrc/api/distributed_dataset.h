@@ -19,13 +19,14 @@ namespace torch_distinput {
 /// What copies of a `DistributedDataset` share. Safe from any thread.
 struct DistributedDataset::Impl {
   /// `peers`: the other processes; null: there are none. Throws c10::ValueError for tail "repeat" where the
-  /// processes read streams of their own.
+  /// processes read streams of their own, also for a process alone under policy STREAMS.
   Impl(DistributionPtr shared, const PeersPtr& peers)
       : distribution(std::move(shared)),
         epochs(std::make_shared<EpochCount>()),
         handshakes(peers ? std::make_shared<HandshakeKeys>(peers) : nullptr) {
     TORCH_CHECK_VALUE(
-        !peers || distribution->one_stream() || distribution->input.tail != Tail::kRepeat,
+        (!peers && !distribution->assignment.streams) || distribution->one_stream() ||
+            distribution->input.tail != Tail::kRepeat,
         "InputOptions: `tail` \"repeat\" needs one stream for all processes, but here each reads "
         "its own; use another tail or AutoShardPolicy DATA.");
   }
@@ -34,6 +35,7 @@ struct DistributedDataset::Impl {
   std::uint64_t seed() const;
   /// The rows of the next epoch of `distribution` (this dataset's, or that of one of its pipelines) by its
   /// plan; null where it has no plan.
+  IterContext next_context(const Distribution& distribution, bool stream_only) const;
   std::shared_ptr<PlanRows> next_rows(const Distribution& distribution) const;
   /// Steps an epoch of `distribution`, nullopt where unknown. `only_complete`: counts only steps that have
   /// the parts of all replicas.
@@ -44,6 +46,7 @@ struct DistributedDataset::Impl {
   std::shared_ptr<HandshakeKeys> handshakes;  ///< null in a single process
 
  private:
+  std::optional<std::int64_t> steps_of_streams(const Distribution& distribution, bool only_complete) const;
   std::optional<std::int64_t> pipeline_steps(const Distribution& distribution, bool only_complete) const;
 };
 

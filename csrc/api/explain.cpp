@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "api/network_forecast.h"
+#include "execution/any_op.h"
 #include "execution/execution_context.h"
 #include "execution/open.h"
 #include "execution/own_threads.h"
 #include "execution/read_ahead.h"
 #include "execution/reads_files.h"
+#include "execution/tells_facts.h"
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/error.h"
 
@@ -58,6 +60,21 @@ Path path_of(const Node& node, const IterContext& context, const Consumer& consu
   return path;
 }
 
+/// As `Dataset::cardinality`, without reading what cannot tell it.
+std::int64_t cardinality_of(const Node& node, const IterContext& context) {
+  if (context.execution->options.skip && may_fail(node)) return kUnknownCardinality;
+  return node.cardinality();
+}
+
+std::string facts_of(const Node& node, const IterContext& context) {
+  const auto* const op = dynamic_cast<const TellsFacts*>(&node);
+  try {
+    return op == nullptr ? "" : op->facts(context);
+  } catch (const FailedPreconditionError&) {
+    return "";  // the path says it
+  }
+}
+
 constexpr const char* kUnindexed = "not known before there is an index";
 
 /// Lists the ops of a pipeline.
@@ -88,8 +105,9 @@ class OpList {
     for (std::size_t i = 0; i < inputs.size(); ++i) append(*inputs[i], context.input(i), path.of_inputs);
     ops_.push_back({.call = node.describe(),
                     .num_inputs = inputs.size(),
-                    .cardinality = is_known ? node.cardinality() : kUnknownCardinality,
+                    .cardinality = is_known ? cardinality_of(node, context) : kUnknownCardinality,
                     .path = path.text,
+                    .facts = is_known ? facts_of(node, context) : "",
                     .runs_user_code = node.runs_user_code(),
                     .threads = is_known ? to_string(path.work) : "not known",
                     .spec = node.spec()});
@@ -156,9 +174,10 @@ std::string Dataset::explain() const {
   std::vector<Line> lines{{"op", "elements", "path", "threads", "element_spec"}};
   for (std::size_t i = 0; i < all.size(); ++i) {
     const OpInfo& op = all[i];
-    lines.push_back({std::string(indents[i], ' ') + op.call, elements_text(op.cardinality),
-                     op.path + (op.runs_user_code ? "; runs user code" : ""), op.threads,
-                     op.spec == nullptr ? "unknown" : to_string(*op.spec)});
+    lines.push_back(
+        {std::string(indents[i], ' ') + op.call, elements_text(op.cardinality),
+         op.path + (op.facts.empty() ? "" : "; " + op.facts) + (op.runs_user_code ? "; runs user code" : ""),
+         op.threads, op.spec == nullptr ? "unknown" : to_string(*op.spec)});
   }
   std::string text = table(lines);
   for (const std::string& fact : network_facts()) text += fact + '\n';

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "api/distributed_dataset.h"
+#include "api/explain_lanes.h"
 #include "distribute/coordination/steps_ahead.h"
 #include "distribute/splitting/tail.h"
 #include "distribute/steps/device_placement.h"
@@ -37,8 +38,13 @@ std::string agreement_text(const Distribution& distribution, bool plans) {
 std::string work_text(const Distribution& distribution, bool plans) {
   const std::int64_t ranks = distribution.assignment.replicas.ranks;
   if (ranks == 1 || plans || !distribution.one_stream()) return "";
-  return "work: every rank reads all elements and runs all functions on them, " + std::to_string(ranks) +
-         " times in all, because which rows are a rank's is known only when the batch is there\n";
+  std::string text = "work: every rank reads all elements and runs all functions on them, " +
+                     std::to_string(ranks) +
+                     " times in all, because which rows are a rank's is known only when the batch is there";
+  // Whether it can be cut is found out only where it is asked for, because that may read files.
+  if (distribution.options.auto_shard_policy != AutoShardPolicy::kStreams)
+    text += "; auto_shard_policy STREAMS reads each once, if the pipeline can be cut";
+  return text + "\n";
 }
 
 std::string completion_text(const Distribution& distribution) {
@@ -71,6 +77,15 @@ std::string delivery_text(const Distribution& distribution) {
       return "delivery: " + limits + "\n";
   }
   return "";
+}
+
+std::string balance_text(const Distribution& distribution) {
+  if (!distribution.balance) return "";
+  const std::string window = std::to_string(distribution.input.balance_window);
+  const char* const reading = distribution.balance->known() ? "known without reading rows"
+                                                            : "so each process reads all rows of its stream";
+  return "balance: " + distribution.balance->describe() + ", " + reading +
+         "; rows are exchanged within windows of " + window + " global batches\n";
 }
 
 std::string pipelines_text(const Distribution& distribution) {
@@ -121,6 +136,7 @@ std::string explain(const Distribution& distribution, const std::shared_ptr<Plan
        << (assignment.batch < 0 && !assignment.schedule ? "not inferred" : batch_size_text(assignment))
        << "\n"
        << "split: " << assignment.splitter->describe() << ": " << assignment.splitter_reason << "\n"
+       << balance_text(distribution) << lanes_text(distribution, rows)
        << "tail: " << tail_name(distribution.input.tail) << "\n"
        << "partial batch handling: " << completion_text(distribution) << "\n"
        << placement_text(distribution) << delivery_text(distribution) << unpacking_text(distribution)

@@ -3,8 +3,12 @@
 
 #include <cmath>
 #include <string>
+#include <string_view>
 
 #include <c10/util/Exception.h>
+
+#include "core/names.h"
+#include "execution/row_lanes.h"
 
 namespace torch_distinput {
 namespace {
@@ -12,13 +16,44 @@ namespace {
 void check_weights(const InputOptions& options, const Replicas& replicas) {
   if (!options.weights) return;
   TORCH_CHECK_VALUE(options.split == Split::kBalanced,
-                    "InputOptions: `weights` need `split` \"balanced\", but it is \"tf\".");
+                    "InputOptions: `weights` need `split` \"balanced\", but it is \"",
+                    split_name(options.split), "\".");
   TORCH_CHECK_VALUE(std::ssize(*options.weights) == replicas.all(), "InputOptions: `weights` must be ",
                     replicas.all(), " numbers, one for each replica, but are ", options.weights->size(), ".");
   for (const double weight : *options.weights) {
     TORCH_CHECK_VALUE(std::isfinite(weight) && weight > 0,
                       "InputOptions: `weights` must be positive numbers, but one is ", weight, ".");
   }
+}
+
+void check_balance(const InputOptions& options) {
+  TORCH_CHECK_VALUE(options.balance_window >= 1, "InputOptions: `balance_window` must be at least 1, but is ",
+                    options.balance_window, ".");
+  if (!options.balance) {
+    TORCH_CHECK_VALUE(options.balance_window == 1, "InputOptions: `balance_window` is ",
+                      options.balance_window, ", but `balance` is unset.");
+    return;
+  }
+  TORCH_CHECK_VALUE(options.split == Split::kBalanced,
+                    "InputOptions: `balance` needs `split` \"balanced\", but it is \"",
+                    split_name(options.split), "\".");
+  TORCH_CHECK_VALUE(!options.weights,
+                    "InputOptions: `balance` gives parts of equal cost, and `weights` unequal parts; one of "
+                    "them must be unset.");
+}
+
+/// Throws unless the rows of a step can be exchanged, as `option` asks.
+void check_shared(std::string_view option, const RowAssignment& assignment, bool skips) {
+  const bool shared = assignment.replicas.ranks == 1 || assignment.sharding.applied == AutoShardPolicy::kData;
+  TORCH_CHECK_VALUE(shared, "InputOptions: ", option,
+                    " needs ranks that share one stream, but the policy is applied as ",
+                    policy_name(assignment.sharding.applied), "; use auto_shard_policy DATA.");
+  TORCH_CHECK_VALUE(
+      !skips || assignment.replicas.ranks == 1, "InputOptions: ", option,
+      " needs ranks that read the same rows, but `on_error` \"skip\" lets each leave out others.");
+  TORCH_CHECK_VALUE(!assignment.unbatched, "InputOptions: ", option,
+                    " exchanges rows of batches, but the elements of `", assignment.node->describe(),
+                    "` have no rows. Call `batch` on the dataset first.");
 }
 
 constexpr const char* kFunction = "distribute_datasets_from_function";
@@ -49,6 +84,8 @@ void check_placement(const InputOptions& options) {
 void check_split(const InputOptions& options) {
   TORCH_CHECK_VALUE(options.split == Split::kTf, kFunction,
                     ": `split` must be \"tf\": the datasets that the function makes are not split.");
+  TORCH_CHECK_VALUE(!options.balance, kFunction,
+                    ": `balance` must be unset: the datasets that the function makes are not split.");
   TORCH_CHECK_VALUE(!options.weights, kFunction,
                     ": `weights` must be unset: the datasets that the function makes are not split.");
   if (options.replication_mode == ReplicationMode::kPerWorker) return;
@@ -67,6 +104,27 @@ void check_input_options(const InputOptions& options, const Replicas& replicas) 
   }
   check_numbers(options);
   check_weights(options, replicas);
+  check_balance(options);
+}
+
+void check_lanes(const InputOptions& options, const RowAssignment& assignment, bool skips) {
+  if (options.split != Split::kLanes) return;
+  TORCH_CHECK_VALUE(lanes_in_place_of(assignment.node) != nullptr,
+                    "InputOptions: `split` \"lanes\" needs rows in the order of `shuffle(blocks=...)`, after "
+                    "which ops only batch, choose or change single rows, but the dataset is `",
+                    assignment.node->describe(),
+                    "`; shuffle by `shuffle(blocks=...)`, or use `split` "
+                    "\"balanced\".");
+  check_shared("`split` \"lanes\"", assignment, skips);
+}
+
+std::shared_ptr<const RowCosts> balance_of(const InputOptions& options, const RowAssignment& assignment,
+                                           bool skips) {
+  if (!options.balance) return nullptr;
+  check_shared("`balance`", assignment, skips);
+  auto costs = std::make_shared<const RowCosts>(*options.balance, "InputOptions: `balance`");
+  if (costs->known()) costs->check(assignment.node);
+  return costs;
 }
 
 void check_function_options(const InputOptions& options, bool per_replica) {

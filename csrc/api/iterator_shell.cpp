@@ -54,6 +54,11 @@ Stats IteratorShell::stats() const {
   stats.wait_ns = wait_ns_;
   stats.consumer_ns = consumer_ns_;
   stats.wait_histogram = wait_histogram_;
+  const auto meanwhile = [this](Stage stage) { return meanwhile_ns_[static_cast<std::size_t>(stage)]; };
+  stats.waited_read_ns = meanwhile(Stage::kRead);
+  stats.waited_build_ns = meanwhile(Stage::kBuild) + meanwhile(Stage::kNext);
+  stats.waited_python_ns = meanwhile(Stage::kPython);
+  stats.waited_copy_ns = meanwhile(Stage::kCopy);
   if (!inherited()) stats.network = network_.stats(*execution_->counters);
   return stats;
 }
@@ -64,6 +69,9 @@ bool calls_user_code(const Node& node) {
 
 NextScope::NextScope(IteratorShell& shell) noexcept
     : shell_(shell), work_(shell.execution_->counters), stage_(Stage::kNext) {
+  const Counters& counters = *shell_.execution_->counters;
+  for (std::size_t stage = 0; stage < kStages; ++stage)
+    busy_before_[stage] = counters.busy[stage].read(stage_.began());
   if (shell_.returned_at_ != 0) shell_.consumer_ns_ += stage_.began() - shell_.returned_at_;
 }
 
@@ -71,6 +79,11 @@ NextScope::~NextScope() {
   const std::int64_t began = stage_.began();
   const std::int64_t time = stage_.end();
   shell_.returned_at_ = began + time;
+  const Counters& counters = *shell_.execution_->counters;
+  for (std::size_t stage = 0; stage < kStages; ++stage) {
+    shell_.meanwhile_ns_[stage] +=
+        BusyTime::between(busy_before_[stage], counters.busy[stage].read(shell_.returned_at_));
+  }
   shell_.wait_ns_ += time;
   if (!succeeded_) return;
   const auto bin = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time) / 1000));

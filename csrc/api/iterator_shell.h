@@ -61,14 +61,19 @@ class IteratorShell {
     std::shared_ptr<const void> pipeline;  ///< outlives the source
     bool calls_user_code;
   };
-  /// Destroys the source, which ends its read-ahead. Where users' code may run in it, waits for at most
-  /// `timeout`; if that is not enough, another thread finishes later.
+  /// Destroys the source, which ends its read-ahead and its processes. Where users' code may run in it, waits
+  /// for at most `timeout`; if that is not enough, another thread finishes later.
   template <class Source>
   void end_work(Work<Source> work, std::chrono::milliseconds timeout) const {
-    if (!work.calls_user_code || timeout == std::chrono::milliseconds::max() || inherited()) return;
+    if (!work.calls_user_code || inherited()) return;
     const auto shared = std::make_shared<Work<Source>>(std::move(work));
     // The execution context has the memory and the counters of the source.
-    run_apart("tdi-close", [shared, execution = execution_] { shared->source.reset(); }, timeout);
+    const auto end = [shared, execution = execution_] {
+      shared->source.reset();
+      execution->processes->end();
+    };
+    if (timeout == std::chrono::milliseconds::max()) return end();
+    run_apart("tdi-close", end, timeout);
   }
 
  private:
@@ -86,6 +91,7 @@ class IteratorShell {
   std::int64_t returned_at_ = 0;  ///< when the last call of `next` ended
   std::int64_t wait_ns_ = 0;
   std::int64_t consumer_ns_ = 0;
+  std::array<std::int64_t, kStages> meanwhile_ns_{};  ///< of all threads within `wait_ns_`
   std::array<std::int64_t, Stats::kWaitBins> wait_histogram_{};
   ForkGuard fork_guard_;
 };
@@ -109,6 +115,7 @@ class NextScope {
   IteratorShell& shell_;
   WorkScope work_;
   StageScope stage_;
+  std::array<std::uint64_t, kStages> busy_before_;
   bool succeeded_ = false;
 };
 

@@ -23,6 +23,7 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const ProcessGroup& gro
                /*partial_batches=*/true) {
   num_ranks_ = group.size;
   rank_ = group.rank;
+  seeds_ = group.seeds_;
   if (group.size == 1) return;
   peers_ = std::make_shared<Peers>(group.shared_->get(
       [&] { return std::make_shared<GroupPeers>(c10d_store(group), host_identity(group)); }));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "io/disk_cache.h"
 #include "torch_distinput/node.h"
 
 namespace torch_distinput {
@@ -16,7 +17,11 @@ struct NetworkForecast {
   std::int64_t files_of_user = 0;             ///< of these, those that a file system of the user's reads
   std::optional<std::uint64_t> bytes = 0;     ///< of all objects; unset where sizes are not known
   std::optional<std::uint64_t> requests = 0;  ///< for the bytes of stores; unset where that is not known
-  bool lacks_index = false;                   ///< an index is made first, by reading all bytes
+  /// Those that make an index first, by reading all bytes; 0 where there is one, unset where sizes are not
+  /// known.
+  std::optional<std::uint64_t> index_requests = 0;
+  std::vector<CacheView> caches = {};  ///< that keep their bytes
+  bool lacks_index() const { return index_requests != 0; }
 };
 
 /// Whether a source below `node`, or itself, lacks an index of an object.

@@ -8,9 +8,10 @@ std::optional<NetworkStats> NetworkWatch::stats(const Counters& counters) const 
   EngineCounts engine = Engine::counts_of_process();
   engine -= engine_;
   const FetchCounts& fetches = engine.fetches;
-  const std::int64_t unread = ReadCounts::of_process().unread.value() - unread_;
+  const ReadCounts& counts = ReadCounts::of_process();
+  const std::int64_t unread = counts.unread.value() - unread_;
   return NetworkStats{.wait_ns = counters.network_ns.value(),
-                      .bytes = ReadCounts::of_process().asked.value() - asked_,
+                      .bytes = counts.asked.value() - asked_,
                       .wasted_bytes = engine.wasted_bytes + unread,
                       .requests = fetches.requests,
                       .retries = fetches.retries,
@@ -24,7 +25,10 @@ std::optional<NetworkStats> NetworkWatch::stats(const Counters& counters) const 
                       .answer_ns = fetches.unanswered,
                       .answer_p50 = fetches.answers.quantile(0.5),
                       .answer_p99 = fetches.answers.quantile(0.99),
-                      .limit = engine.limit};
+                      .limit = engine.limit,
+                      .cached_bytes = counts.cached.value() - cached_,
+                      .cached_blocks = counts.cached_blocks.value() - cached_blocks_,
+                      .damaged_blocks = counts.damaged_blocks.value() - damaged_blocks_};
 }
 
 }  // namespace torch_distinput

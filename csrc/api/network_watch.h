@@ -21,6 +21,9 @@ class NetworkWatch {
   EngineCounts engine_ = Engine::counts_of_process();
   std::int64_t asked_ = ReadCounts::of_process().asked.value();
   std::int64_t unread_ = ReadCounts::of_process().unread.value();
+  std::int64_t cached_ = ReadCounts::of_process().cached.value();
+  std::int64_t cached_blocks_ = ReadCounts::of_process().cached_blocks.value();
+  std::int64_t damaged_blocks_ = ReadCounts::of_process().damaged_blocks.value();
 };
 
 }  // namespace torch_distinput

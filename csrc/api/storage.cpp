@@ -30,6 +30,10 @@ void set_storage_options(const std::string& url, StorageOptions options, Credent
       [&] { RemoteFiles::of_process().configure(url, std::move(options), std::move(credentials)); });
 }
 
+void set_object_cache(const std::string& url, const ObjectCacheOptions& options) {
+  with_argument_errors([&] { RemoteFiles::of_process().set_cache(url, options.folder, options.max_bytes); });
+}
+
 void set_default_credentials(CredentialCallback credentials) {
   RemoteFiles::of_process().set_default_credentials(std::move(credentials));
 }

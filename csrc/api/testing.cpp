@@ -49,6 +49,8 @@ Dataset legacy_rebatch(const Dataset& dataset, std::int64_t num_replicas) {
 
 Dataset auto_shard(const Dataset& dataset, std::int64_t num_workers, std::int64_t worker,
                    AutoShardPolicy policy) {
+  if (policy == AutoShardPolicy::kStreams)
+    return Dataset(assign_rows(dataset.node(), policy, {num_workers, worker}, Split::kTf, {}).node);
   const Sharding sharding = torch_distinput::auto_shard(dataset.node(), policy, num_workers, worker);
   const bool deals_elements = sharding.applied == AutoShardPolicy::kData && num_workers > 1;
   return Dataset(deals_elements ? ops::shard(sharding.node, num_workers, worker) : sharding.node);

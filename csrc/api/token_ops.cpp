@@ -10,4 +10,8 @@ Dataset Dataset::pack(std::int64_t sequence_length, PackOptions options) const {
   return Dataset(ops::pack(node_, sequence_length, std::move(options)));
 }
 
+Dataset Dataset::with_lengths(LengthOptions options) const {
+  return Dataset(ops::with_lengths(node_, std::move(options)));
+}
+
 }  // namespace torch_distinput

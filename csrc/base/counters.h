@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/busy_time.h"
 #include "torch_distinput/stats.h"
 
 namespace torch_distinput {
@@ -30,7 +31,8 @@ struct Counters {
   Counter batches, rows, bytes, waits, skipped, rounds, copies, copied_bytes, peer_ns;
   Counter queue_looks, queue_ready, queue_room;
   Counter network_waits, network_ns;
-  std::array<Counter, kStages> stage_ns;  ///< by `Stage`
+  std::array<Counter, kStages> stage_ns;  ///< by `Stage`, of scopes that have ended
+  std::array<BusyTime, kStages> busy;     ///< by `Stage`
 
   /// The present values. They are read one after the other, so they may not belong to one moment.
   Stats stats() const noexcept {

@@ -43,11 +43,16 @@ StageScope::StageScope(Stage stage) noexcept : counters_(thread_work.counters), 
   if (const StageObserver* observer = stage_observer.load(std::memory_order_acquire))
     range_ = observer->begin(stage);
   began_ = clock_ns();
+  if (outer_ != nullptr) outer_->busy().end(began_);
+  busy().begin(began_);
 }
 
 std::int64_t StageScope::end() noexcept {
   if (counters_ == nullptr) return 0;
-  const std::int64_t time = clock_ns() - began_;
+  const std::int64_t now = clock_ns();
+  const std::int64_t time = now - began_;
+  busy().end(now);
+  if (outer_ != nullptr) outer_->busy().begin(now);
   std::exchange(counters_, nullptr)->stage_ns[static_cast<std::size_t>(stage_)].add(time - inner_);
   if (outer_ != nullptr) outer_->inner_ += time;
   thread_work.innermost = outer_;
@@ -62,6 +67,10 @@ NetworkWait::~NetworkWait() {
   if (counters == nullptr) return;
   counters->network_waits.add();
   counters->network_ns.add(time);
+}
+
+void note_object_read() noexcept {
+  if (thread_work.counters != nullptr) thread_work.counters->network_waits.add();
 }
 
 void note_copies(std::int64_t copies, std::int64_t bytes) noexcept {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -47,6 +48,8 @@ class TDI_API StageScope {
   std::int64_t began() const noexcept { return began_; }
 
  private:
+  BusyTime& busy() noexcept { return counters_->busy[static_cast<std::size_t>(stage_)]; }
+
   Counters* counters_;
   StageScope* outer_ = nullptr;
   void* range_ = nullptr;
@@ -67,6 +70,8 @@ class NetworkWait {
   StageScope reads_{Stage::kRead};
 };
 
+/// Notes that bytes of an object were read without waiting for a network, for the current iterator.
+void note_object_read() noexcept;
 /// Notes that `copies` blocks of `bytes` bytes together go to accelerators, for the current iterator.
 void note_copies(std::int64_t copies, std::int64_t bytes) noexcept;
 /// Notes that `ready` items of at most `room` lay in a queue when the next one was taken.

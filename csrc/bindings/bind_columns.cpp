@@ -124,13 +124,15 @@ class PythonBlocks final : public BlockReader, public PythonCode {
   std::vector<std::vector<std::int64_t>> count_rows(const std::vector<std::string>& files) const override {
     std::vector<std::vector<std::int64_t>> counts;
     calling_python([&] {
-      py::list names;
-      for (const std::string& file : files) names.append(py::bytes(file));
-      counts = reader_.get().attr("count_rows")(names).cast<std::vector<std::vector<std::int64_t>>>();
+      counts =
+          reader_.get().attr("count_rows")(names_of(files)).cast<std::vector<std::vector<std::int64_t>>>();
     });
     TORCH_CHECK_VALUE(counts.size() == files.size(), name_, ": ", counts.size(), " files were counted of ",
                       files.size(), ".");
     return counts;
+  }
+  bool lacks_index(const std::vector<std::string>& files) const override {
+    return calling_python([&] { return reader_.get().attr("lacks_index")(names_of(files)).cast<bool>(); });
   }
   void schema(const std::string& file, ArrowSchema* out) const override {
     calling_python([&] { take_arrow_schema(reader_.get().attr("schema")(py::bytes(file)), out); });
@@ -155,6 +157,12 @@ class PythonBlocks final : public BlockReader, public PythonCode {
   std::string name() const override { return name_; }
 
  private:
+  static py::list names_of(const std::vector<std::string>& files) {
+    py::list names;
+    for (const std::string& file : files) names.append(py::bytes(file));
+    return names;
+  }
+
   UserObject reader_;
   bool reads_rows_;
   std::string name_;

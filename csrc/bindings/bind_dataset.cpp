@@ -9,6 +9,7 @@
 
 #include "bindings/convert.h"
 #include "bindings/function.h"
+#include "bindings/function_pool.h"
 #include "bindings/interpreter/gil.h"
 #include "bindings/iterator_handle.h"
 #include "bindings/module.h"
@@ -73,13 +74,15 @@ Dataset zip(const py::object& structure) {
 }
 
 Dataset map(const Dataset& self, py::object function, OptionalInt num_parallel_calls, bool deterministic,
-            const py::object& element_spec, bool row_wise) {
+            const py::object& element_spec, bool row_wise, const py::object& processes) {
   MapOptions options{.num_parallel_calls = num_parallel_calls,
                      .deterministic = deterministic,
                      .element_spec = optional_spec(element_spec, "map"),
                      .row_wise = row_wise};
   FunctionPtr native;
-  if (py::isinstance<preprocessing::Layer>(function)) {
+  if (!processes.is_none()) {
+    native = make_process_function(std::move(function), options.element_spec, processes);
+  } else if (py::isinstance<preprocessing::Layer>(function)) {
     native = function.cast<std::shared_ptr<preprocessing::Layer>>();
   } else {
     native = make_python_function(std::move(function), "map", options.element_spec);
@@ -119,10 +122,26 @@ StopOn stop_on_named(const std::string& name) {
   return name == "all" ? StopOn::kAll : StopOn::kFirst;
 }
 
-Dataset sample_from_datasets(const py::list& datasets, std::vector<double> weights, OptionalInt seed,
-                             const std::string& stop_on) {
+SharesOf shares_named(const std::string& name) {
+  TORCH_CHECK_VALUE(name == "elements" || name == "tokens",
+                    "sample_from_datasets: `by` must be \"elements\" or \"tokens\", but is \"", name, "\".");
+  return name == "elements" ? SharesOf::kElements : SharesOf::kTokens;
+}
+
+using WeightsByStep = std::vector<std::pair<std::int64_t, std::vector<double>>>;
+
+Dataset sample_from_datasets(const py::list& datasets, std::vector<double> weights,
+                             const WeightsByStep& schedule, OptionalInt elements_per_step, OptionalInt seed,
+                             const std::string& stop_on, const std::string& by,
+                             std::optional<std::string> key) {
   auto inputs = datasets_of(datasets);
-  SampleOptions options{.weights = std::move(weights), .seed = seed, .stop_on = stop_on_named(stop_on)};
+  SampleOptions options{.weights = std::move(weights),
+                        .elements_per_step = elements_per_step,
+                        .by = shares_named(by),
+                        .key = std::move(key),
+                        .seed = seed,
+                        .stop_on = stop_on_named(stop_on)};
+  for (const auto& [step, from_there] : schedule) options.schedule.push_back({step, from_there});
   return without_gil([&] { return Dataset::sample_from_datasets(std::move(inputs), std::move(options)); });
 }
 
@@ -168,6 +187,15 @@ Dataset bucket_by_length(const Dataset& self, py::object length, std::vector<std
   return without_gil([&] { return self.bucket_by_length(std::move(native), std::move(options)); });
 }
 
+Dataset batch_by_cost(const Dataset& self, const py::object& cost, double budget, std::int64_t window,
+                      const py::object& shapes, const py::object& values) {
+  RowCost native = row_cost_from_python(cost, "batch_by_cost");
+  CostBatchOptions options{.window = window,
+                           .padded_shapes = padded_shapes(shapes, "batch_by_cost"),
+                           .padding_values = padding_values(values, "batch_by_cost")};
+  return without_gil([&] { return self.batch_by_cost(std::move(native), budget, std::move(options)); });
+}
+
 /// The calls that made the dataset, as in the program: `range(0, 6).batch(batch_size=2)`.
 std::string chain(const Node& node) {
   const auto inputs = node.inputs();
@@ -186,6 +214,7 @@ void bind_op_info(py::module_& module) {
       .def_readonly("cardinality", &OpInfo::cardinality,
                     "Elements an epoch, or -1 for infinite, or -2 for unknown.")
       .def_readonly("path", &OpInfo::path, "`plan`; `stream: ` and why; or `fails: ` and the error.")
+      .def_readonly("facts", &OpInfo::facts, "What else it knows before it is read; empty if nothing.")
       .def_readonly("runs_user_code", &OpInfo::runs_user_code,
                     "Whether it calls code that may block or need Python's lock.")
       .def_readonly("threads", &OpInfo::threads, "The threads that do its work, at most.")
@@ -217,7 +246,8 @@ void bind_sources(Class& dataset) {
       .def_static("zip", zip, py::arg("structure"),
                   "Elements of several datasets side by side, in a structure that holds the datasets.")
       .def_static("sample_from_datasets", sample_from_datasets, py::arg("datasets"), py::arg("weights"),
-                  py::arg("seed"), py::arg("stop_on"), "Each element comes from a dataset drawn at random.")
+                  py::arg("schedule"), py::arg("elements_per_step"), py::arg("seed"), py::arg("stop_on"),
+                  py::arg("by"), py::arg("key"), "Each element comes from a dataset drawn at random.")
       .def_static("choose_from_datasets", choose_from_datasets, py::arg("datasets"), py::arg("choice"),
                   "Each element comes from the dataset whose index `choice` yields.");
 }
@@ -258,14 +288,18 @@ void bind_ops(Class& dataset) {
           "Rows regrouped into batches of the given sizes, taken in turn.")
       .def(
           "shuffle",
-          [](const Dataset& self, OptionalInt buffer_size, OptionalInt seed, bool reshuffle_each_iteration) {
+          [](const Dataset& self, OptionalInt buffer_size, OptionalInt seed, bool reshuffle_each_iteration,
+             OptionalInt blocks) {
             return self.shuffle({.buffer_size = buffer_size,
                                  .seed = seed,
-                                 .reshuffle_each_iteration = reshuffle_each_iteration});
+                                 .reshuffle_each_iteration = reshuffle_each_iteration,
+                                 .blocks = blocks});
           },
           py::arg("buffer_size") = py::none(), py::arg("seed") = py::none(),
-          py::arg("reshuffle_each_iteration") = true, WithoutGil(),
-          "Elements in random order; `buffer_size` limits how far an element moves, None does not.")
+          py::arg("reshuffle_each_iteration") = true, py::arg("blocks") = py::none(), WithoutGil(),
+          "Elements in random order; `buffer_size` limits how far an element moves, None does not. With "
+          "`blocks`, "
+          "the rows of a block stay close to one another.")
       .def("repeat", &Dataset::repeat, py::arg("count") = py::none(), WithoutGil(),
            "The dataset `count` times; None or -1: without end.")
       .def("take", &Dataset::take, py::arg("count"), WithoutGil(), "The first `count` elements; -1: all.")
@@ -288,11 +322,14 @@ void bind_ops(Class& dataset) {
            "Pairs of a number, counted from `start`, and an element.")
       .def("concatenate", &Dataset::concatenate, py::arg("other"), WithoutGil(),
            "The elements of this dataset, then those of `other`.")
-      .def("cache", &Dataset::cache, WithoutGil(), "Keeps the elements in memory after they were read once.")
+      .def(
+          "cache", [](const Dataset& self, bool shared) { return self.cache({.shared = shared}); },
+          WithoutGil(), py::arg("shared"), "Keeps the elements in memory after they were read once.")
       .def("prefetch", &Dataset::prefetch, py::arg("buffer_size"), WithoutGil(),
            "Reads up to `buffer_size` elements ahead; -1: chosen by the library.")
       .def("map", map, py::arg("function"), py::arg("num_parallel_calls") = py::none(),
            py::arg("deterministic") = true, py::arg("element_spec") = py::none(), py::arg("row_wise") = false,
+           py::arg("processes") = py::none(),
            "`function` applied to each element; a tuple's parts are its arguments.")
       .def("filter", filter, py::arg("predicate"), "The elements for which `predicate` returns a true bool.")
       .def("flat_map", flat_map, py::arg("function"),
@@ -311,6 +348,9 @@ void bind_ops(Class& dataset) {
            py::arg("padding_values") = py::none(), py::arg("pad_to_bucket_boundary") = false,
            py::arg("drop_remainder") = false, py::arg("no_padding") = false,
            "Batches of elements of similar length.")
+      .def("batch_by_cost", batch_by_cost, py::arg("cost"), py::arg("budget"), py::arg("window"),
+           py::arg("padded_shapes") = py::none(), py::arg("padding_values") = py::none(),
+           "Batches whose costs add up to at most `budget`; `cost` is a tensor, a key or a function.")
       .def("unique", &Dataset::unique, WithoutGil(), "Each distinct element once, at its first place.")
       .def("assert_cardinality", &Dataset::assert_cardinality, py::arg("cardinality"), WithoutGil(),
            "Declares the number of elements; reading raises FailedPreconditionError where it is wrong.")
@@ -348,6 +388,16 @@ void bind_questions(Class& dataset) {
            "Whether its rows can be counted only after all bytes of objects were read for an index.")
       .def(
           "__repr__", [](const Dataset& self) { return chain(*self.node()); }, WithoutGil())
+      .def(
+          "ledger",
+          [](const Dataset& self, std::int64_t epoch, std::optional<std::uint64_t> seed,
+             const py::object& position) {
+            const LedgerEpoch of{epoch, seed, state_from_python(position)};
+            return without_gil([&] { return self.ledger(of); });
+          },
+          py::arg("epoch"), py::arg("seed") = py::none(), py::arg("position") = py::none(),
+          "Which rows are in each element of an epoch. `seed`: the base seed; None: the dataset's own. "
+          "`position`: a saved one of the same dataset, for what was changed while it was read.")
       .def("set_epoch", &Dataset::set_epoch, py::arg("epoch"), WithoutGil(),
            "Sets the epoch of the next iterator.")
       .def(

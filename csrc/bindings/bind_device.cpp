@@ -36,6 +36,8 @@ class DeviceCopies {
     return tensors;
   }
 
+  void collect() { stager_.collect(); }
+
  private:
   DeviceStager stager_;
 };
@@ -63,7 +65,10 @@ void bind_device(py::module_& module) {
           },
           py::arg("tensors"),
           "Copies of `tensors`, dense ones on the CPU, on the device. The device's current stream waits for "
-          "the copies; the host does not. Small tensors are copied as one block.");
+          "the copies; the host does not. Small tensors are copied as one block.")
+      .def(
+          "collect", [](DeviceCopies& self) { without_gil([&] { self.collect(); }); },
+          "Releases tensors that the device has read. Does not wait.");
 }
 
 }  // namespace torch_distinput

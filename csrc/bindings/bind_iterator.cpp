@@ -1,9 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include "bindings/convert.h"
 #include "bindings/iterator_handle.h"
@@ -59,6 +63,38 @@ void bind_iterator(py::module_& module) {
           },
           py::arg("state_dict"),
           "Goes to a saved position. ValueError for a state of another pipeline or of a newer version.")
+      .def(
+          "set_weights",
+          [](DatasetIteratorHandle& self, std::vector<double> weights, std::optional<std::int64_t> element) {
+            self.call([&](DatasetIterator& it) { it.set_weights(std::move(weights), element); });
+          },
+          py::arg("weights"), py::arg("element") = py::none(),
+          "From `element` on (None: the next one), the datasets of a mixture have these weights.")
+      .def(
+          "exclude",
+          [](DatasetIteratorHandle& self, std::vector<std::int64_t> rows) {
+            self.call([&](DatasetIterator& it) { it.exclude(std::move(rows)); });
+          },
+          py::arg("rows"), "From the next element on, leaves out these rows of the sources.")
+      .def(
+          "state_at",
+          [](DatasetIteratorHandle& self, std::int64_t element) {
+            return state_to_python(
+                self.call([&](const DatasetIterator& iterator) { return iterator.state_at(element); }));
+          },
+          py::arg("element"),
+          "The position that `state_dict` has after the first `element` elements of this epoch, where the "
+          "pipeline has random access.")
+      .def(
+          "remote_elements_left",
+          [](DatasetIteratorHandle& self) {
+            return self.call([](const DatasetIterator& it) { return it.remote_elements_left(); });
+          },
+          "Elements that are left, where they are read over a network and by position, and end; else None.")
+      .def(
+          "begin_reading",
+          [](DatasetIteratorHandle& self) { self.call([](DatasetIterator& it) { it.begin_reading(); }); },
+          "Begins to read what comes over a network, before the first element is asked for. Does not wait.")
       .def(
           "stats",
           [](DatasetIteratorHandle& self) {

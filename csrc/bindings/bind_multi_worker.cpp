@@ -1,5 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,7 +17,10 @@
 #include "bindings/module.h"
 #include "comm/restarts.h"
 #include "comm/tensor_text.h"
+#include "torch_distinput/launch.h"
 #include "torch_distinput/multi_worker.h"
+#include "torch_distinput/part_strategy.h"
+#include "torch_distinput/rank_grid.h"
 #include "torch_distinput/store_costs.h"
 
 namespace torch_distinput {
@@ -59,6 +63,10 @@ void bind_multi_worker(py::module_& module) {
                  [&] { return std::make_unique<MultiWorkerMirroredStrategy>(group, std::move(devices)); });
            }),
            py::arg("group"), py::arg("devices"));
+  py::class_<PartStrategy, Strategy>(module, "PartStrategy",
+                                     "One part of `count`; no process exchanges anything with another.")
+      .def(py::init<std::int64_t, std::int64_t, std::vector<std::string>>(), py::arg("index"),
+           py::arg("count"), py::arg("devices"));
   py::class_<StoreCosts>(module, "StoreCosts", "What the processes of a job cost a store.")
       .def_readonly("start_seconds", &StoreCosts::start_seconds, "Until all have met and shaken hands.")
       .def_readonly("start_requests", &StoreCosts::start_requests, "Requests meanwhile.")
@@ -79,12 +87,30 @@ void bind_multi_worker(py::module_& module) {
       py::arg("store"), py::arg("ranks"), py::arg("hosts"), py::arg("name"), py::arg("rest"),
       "Measures a job of `ranks` ranks on `hosts` hosts, as threads of this process. `rest`: seconds at "
       "rest.");
+  module.def("data_dims", &RankGrid::known_data_dims, "Names of a mesh's dims that rows are dealt along.");
+  module.def("model_dims", &RankGrid::known_model_dims,
+             "Names of a mesh's dims whose processes get the same rows.");
   module.def("starts_share_store", starts_share_store,
              "Whether torchrun gives the processes of all its starts one store.");
   module.def(
       "launched_with", &ProcessGroup::launched_with,
       "The variables in which the launcher of this process says that it started several; \"\" where it "
       "started one or there is none.");
+  py::class_<Launch>(module, "Launch", "One of the processes that a launcher started.")
+      .def_readonly("launcher", &Launch::launcher, "Such as `Slurm`.")
+      .def_readonly("rank", &Launch::rank, "In [0, size).")
+      .def_readonly("size", &Launch::size, "The number of processes.")
+      .def_readonly("local_rank", &Launch::local_rank, "None where the launcher does not say it.")
+      .def_readonly("host", &Launch::host, "As the launcher names it; \"\" where it does not.")
+      .def_readonly("master_addr", &Launch::master_addr, "Where the store of the processes is.")
+      .def_readonly("master_port", &Launch::master_port, "Its port.");
+  module.def(
+      "launch", [](const std::string& op) { return Launch::in(Launch::variables(), op); }, py::arg("op"),
+      "The launch that this process's environment describes; None without a launcher. ValueError, which "
+      "begins with `op`, for variables that are wrong, incomplete or in contradiction.");
+  module.def(
+      "local_rank", [](const std::string& op) { return Launch::local_rank_in(Launch::variables(), op); },
+      py::arg("op"), "Of this process among those of its machine; None where no launcher says it.");
   module.def("all_gather_bytes", all_gather_bytes, py::arg("group"), py::arg("mine"),
              "The bytes of every rank, in the order of the ranks. A collective of `group`.");
   module.def("can_be_encoded", can_be_encoded, py::arg("tensor"),

@@ -41,8 +41,9 @@ py::object skip_to_python(const std::optional<Skip>& skip) {
 }
 
 void bind_policy(py::module_& module) {
-  py::native_enum<AutoShardPolicy>(module, "AutoShardPolicy", "enum.IntEnum",
-                                   "How elements are assigned over ranks; values as in tf.data.")
+  py::native_enum<AutoShardPolicy>(
+      module, "AutoShardPolicy", "enum.IntEnum",
+      "How elements are assigned over ranks; values as in tf.data, which has no STREAMS.")
       .value("OFF", AutoShardPolicy::kOff, "Every rank reads everything.")
       .value("AUTO", AutoShardPolicy::kAuto,
              "FILE where the pipeline reads files, and enough of them; else DATA.")
@@ -50,6 +51,9 @@ void bind_policy(py::module_& module) {
       .value("DATA", AutoShardPolicy::kData, "All ranks read one stream; each takes its parts of each batch.")
       .value("HINT", AutoShardPolicy::kHint,
              "Each rank reads its shard, cut where `shard(SHARD_HINT, 0)` stands.")
+      .value("STREAMS", AutoShardPolicy::kStreams,
+             "A pipeline without random access is cut into streams, whose number does not depend on that of "
+             "the ranks; each is read by one rank. Where that is not possible, DATA.")
       .finalize();
 }
 

@@ -11,6 +11,7 @@
 #include <pybind11/stl.h>
 
 #include "bindings/argument.h"
+#include "bindings/function.h"
 #include "bindings/interpreter/gil.h"
 #include "bindings/module.h"
 #include "torch_distinput/step_rows.h"
@@ -22,9 +23,10 @@ namespace {
 
 using Count = Required<std::int64_t>;
 
-constexpr std::array<std::pair<const char*, Split>, 2> kSplits = {{
+constexpr std::array<std::pair<const char*, Split>, 3> kSplits = {{
     {"tf", Split::kTf},
     {"balanced", Split::kBalanced},
+    {"lanes", Split::kLanes},
 }};
 constexpr std::array<std::pair<const char*, Tail>, 6> kTails = {{
     {"zero_rows", Tail::kZeroRows},
@@ -146,8 +148,10 @@ void bind_step_info(py::module_& module) {
 InputOptions make_input_options(bool fetch_to_device, ReplicationMode replication_mode,
                                 bool place_dataset_on_device, std::int64_t per_replica_buffer_size,
                                 const std::string& split, const std::string& tail,
-                                std::optional<std::vector<double>> weights, double peer_timeout,
-                                double host_timeout) {
+                                std::optional<std::vector<double>> weights, const py::object& balance,
+                                std::int64_t balance_window, double peer_timeout, double host_timeout) {
+  std::optional<RowCost> cost;
+  if (!balance.is_none()) cost = row_cost_from_python(balance, "InputOptions(balance)");
   return {.fetch_to_device = fetch_to_device,
           .replication_mode = replication_mode,
           .place_dataset_on_device = place_dataset_on_device,
@@ -155,6 +159,8 @@ InputOptions make_input_options(bool fetch_to_device, ReplicationMode replicatio
           .split = value_of(kSplits, "split", split),
           .tail = value_of(kTails, "tail", tail),
           .weights = std::move(weights),
+          .balance = std::move(cost),
+          .balance_window = balance_window,
           .peer_timeout = peer_timeout,
           .host_timeout = host_timeout};
 }
@@ -173,6 +179,7 @@ void bind_input_options(py::module_& module) {
            py::arg("per_replica_buffer_size") = defaults.per_replica_buffer_size,
            py::arg("split") = name_of(kSplits, defaults.split),
            py::arg("tail") = name_of(kTails, defaults.tail), py::arg("weights") = py::none(),
+           py::arg("balance") = py::none(), py::arg("balance_window") = defaults.balance_window,
            py::arg("peer_timeout") = defaults.peer_timeout, py::arg("host_timeout") = defaults.host_timeout)
       .def_readonly("fetch_to_device", &InputOptions::fetch_to_device,
                     "Whether parts are copied to their replica's device.")
@@ -191,6 +198,8 @@ void bind_input_options(py::module_& module) {
           "What happens to a short last batch: \"zero_rows\", \"padded\", \"repeat\", \"drop\", "
           "\"until_first\" or \"merge\".")
       .def_readonly("weights", &InputOptions::weights, "Relative shares of the replicas, or None.")
+      .def_readonly("balance_window", &InputOptions::balance_window,
+                    "Global batches whose rows are exchanged by their costs.")
       .def_readonly("peer_timeout", &InputOptions::peer_timeout,
                     "Seconds that other processes, and the store, may keep this one waiting.")
       .def_readonly("host_timeout", &InputOptions::host_timeout,

@@ -25,6 +25,8 @@ namespace {
 using Name = py::typing::Union<py::str, py::bytes>;
 std::string text_of(const Name& name) { return name.cast<std::string>(); }
 
+using CachedEntry = py::typing::Tuple<py::str, py::str, py::int_, py::int_, py::int_>;
+
 /// A callback that runs `credentials`, which returns a dict of strings.
 CredentialCallback to_callback(const py::object& credentials) {
   if (credentials.is_none()) return {};
@@ -58,6 +60,27 @@ void bind_storage(py::module_& module) {
       },
       py::arg("url"), py::arg("options"), py::arg("credentials") = py::none(),
       "How all objects with the scheme and bucket (or host) of `url` are asked for from now on.");
+  module.def(
+      "set_object_cache",
+      [](const std::string& url, const std::string& folder, std::uint64_t max_bytes) {
+        set_object_cache(url, {.folder = folder, .max_bytes = max_bytes});
+      },
+      py::arg("url"), py::arg("folder"), py::arg("max_bytes") = 0, WithoutGil(),
+      "Bytes of objects with the scheme and bucket of `url` are kept in `folder` from now on.");
+  module.def(
+      "list_object_cache",
+      [](const std::string& folder) {
+        const std::vector<CachedObjectInfo> found = without_gil([&] { return list_object_cache(folder); });
+        py::typing::List<CachedEntry> entries;
+        for (const CachedObjectInfo& object : found)
+          entries.append(py::make_tuple(object.url, object.tag, object.size, object.bytes, object.used));
+        return entries;
+      },
+      py::arg("folder"),
+      "(URL, version, size, bytes that are kept, seconds since 1970 of its last use) of each object in a "
+      "cache.");
+  module.def("trim_object_cache", trim_object_cache, py::arg("folder"), py::arg("bytes"), WithoutGil(),
+             "Removes objects that were not used for longest until at most `bytes` remain; what remains.");
   module.def(
       "set_default_credentials",
       [](const py::object& credentials) { set_default_credentials(to_callback(credentials)); },

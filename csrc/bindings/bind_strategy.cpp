@@ -83,11 +83,53 @@ void bind_distributed_iterator(py::module_& module) {
           },
           py::arg("state_dict"), "Goes to a saved position.")
       .def(
+          "follow",
+          [](DistributedIteratorHandle& self, const std::optional<StepInfo>& info, const py::object& after) {
+            const State state = state_from_python(after);
+            self.call([&](DistributedIterator& iterator) { iterator.follow(info, state); });
+          },
+          py::arg("info"), py::arg("after"),
+          "Takes the next step as another process with the same rows has: `info` is of its step, None at the "
+          "end, and `after` is its `state_dict` then. Reads no rows.")
+      .def(
+          "set_weights",
+          [](DistributedIteratorHandle& self, std::vector<double> weights, std::optional<std::int64_t> step) {
+            self.call([&](DistributedIterator& it) { it.set_weights(std::move(weights), step); });
+          },
+          py::arg("weights"), py::arg("step") = py::none(),
+          "From `step` on (None: the next one), the datasets of a mixture have these weights.")
+      .def(
+          "exclude",
+          [](DistributedIteratorHandle& self, std::vector<std::int64_t> rows) {
+            self.call([&](DistributedIterator& it) { it.exclude(std::move(rows)); });
+          },
+          py::arg("rows"), "From the next step on, leaves out these rows of the sources.")
+      .def_property_readonly(
+          "is_remote",
+          [](DistributedIteratorHandle& self) {
+            return self.call([](const DistributedIterator& it) { return it.is_remote(); });
+          },
+          "Whether the steps come over a network and are read by position; False before the first one.")
+      .def(
+          "begin_reading",
+          [](DistributedIteratorHandle& self, std::uint64_t seed) {
+            self.call([&](DistributedIterator& it) { it.begin_reading(seed); });
+          },
+          py::arg("seed"),
+          "Begins to read what comes over a network, before the first step is asked for and by itself: with "
+          "`seed`, on which the processes will agree. Does not wait.")
+      .def(
           "stats",
           [](DistributedIteratorHandle& self) {
             return stats_to_python(self.call([](const DistributedIterator& it) { return it.stats(); }));
           },
           "Counts since the iterator was made.")
+      .def_property_readonly(
+          "failed",
+          [](DistributedIteratorHandle& self) {
+            return self.call([](const DistributedIterator& it) { return it.failed(); });
+          },
+          "Whether an error has ended this iterator.")
       .def("close", &DistributedIteratorHandle::close, "Stops reading ahead; the next step then raises.");
 }
 
@@ -98,18 +140,22 @@ void bind_distributed_dataset(py::module_& module) {
       .def(
           "iterate",
           [](const DistributedDataset& self, std::optional<std::int64_t> epoch,
-             std::optional<std::uint64_t> seed, bool stream_only, Facts facts) {
-            const IterateOptions options{
-                .epoch = epoch, .seed = seed, .stream_only = stream_only, .facts = std::move(facts)};
+             std::optional<std::uint64_t> seed, bool stream_only, Facts facts, bool with_rows) {
+            const IterateOptions options{.epoch = epoch,
+                                         .seed = seed,
+                                         .stream_only = stream_only,
+                                         .with_rows = with_rows,
+                                         .facts = std::move(facts)};
             auto iterator = without_gil([&] { return self.iterate(options); });
             return std::make_unique<DistributedIteratorHandle>("DistributedIterator", std::move(iterator),
                                                                CodeReferences(pipelines_of(self)));
           },
           py::arg("epoch") = py::none(), py::arg("seed") = py::none(), py::arg("stream_only") = false,
-          py::arg("facts") = Facts{},
+          py::arg("facts") = Facts{}, py::arg("with_rows") = true,
           "A new iterator over the steps of an epoch. `facts`: what must be equal on all processes besides "
-          "what the "
-          "library compares, as pairs of a name and a value.")
+          "what the library compares, as pairs of a name and a value. `with_rows=False`: steps whose values "
+          "are "
+          "None, because no row is read.")
       .def_property_readonly(
           "element_spec",
           [](const DistributedDataset& self) {
@@ -124,6 +170,16 @@ void bind_distributed_dataset(py::module_& module) {
           "num_steps",
           [](const DistributedDataset& self) { return without_gil([&] { return self.num_steps(); }); },
           "Steps an epoch, or None where their number cannot be known.")
+      .def(
+          "ledger",
+          [](const DistributedDataset& self, std::int64_t epoch, std::optional<std::uint64_t> seed,
+             const py::object& position) {
+            const LedgerEpoch of{epoch, seed, state_from_python(position)};
+            return without_gil([&] { return self.ledger(of); });
+          },
+          py::arg("epoch"), py::arg("seed") = py::none(), py::arg("position") = py::none(),
+          "Which rows are in each step of an epoch. `seed`: the base seed; None: the dataset's own. "
+          "`position`: a saved one of the same dataset, for what was changed while it was read.")
       .def_property_readonly(
           "rows_to_merge",
           [](const DistributedDataset& self) { return without_gil([&] { return self.rows_to_merge(); }); },

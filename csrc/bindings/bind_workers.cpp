@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <pybind11/pybind11.h>
 
@@ -37,6 +40,9 @@ struct ResultHead {
   std::uint64_t bytes;  // of the slab that are in use
 };
 
+/// Stands for the number of a task that has none: one that begins another epoch.
+constexpr std::int64_t kNoNumber = -1;
+
 /// How values are pickled: by functions of the package.
 struct Pickling {
   py::object pickle;
@@ -57,6 +63,16 @@ void check_signals() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
+/// The number of a task `(number, ...)`, or of a result, which begins with the number itself.
+std::int64_t number_of(py::handle task) {
+  PyObject* found = task.ptr();
+  if (PyTuple_Check(found) && PyTuple_GET_SIZE(found) > 0) found = PyTuple_GET_ITEM(found, 0);
+  if (!PyLong_Check(found)) return kNoNumber;
+  int overflow = 0;
+  const std::int64_t number = PyLong_AsLongLongAndOverflow(found, &overflow);
+  return overflow != 0 || number < 0 ? kNoNumber : number;
+}
+
 class BoundWorkerEnd {
  public:
   BoundWorkerEnd(std::shared_ptr<WorkerMemory> memory, int worker, Pickling pickling)
@@ -66,8 +82,18 @@ class BoundWorkerEnd {
     check_owner();
     const Clock::time_point end = after(seconds);
     while (true) {
-      if (end_.receive(frame_)) return py::make_tuple(Decoder(pickling_.unpickle, frame_, nullptr).next());
-      if (Clock::now() >= end) return py::none();
+      if (end_.receive(frame_)) {
+        py::object task = Decoder(pickling_.unpickle, frame_, nullptr).next();
+        const std::int64_t number = number_of(task);
+        if (number >= 0) end_.activity().begin(number);
+        if (number < 0 || end_.wanted()) return py::make_tuple(std::move(task));
+        send(py::int_(number), py::none());
+        continue;
+      }
+      if (Clock::now() >= end) {
+        end_.give_back();
+        return py::none();
+      }
       wait(slice_until(end));
     }
   }
@@ -103,7 +129,10 @@ class BoundWorkerEnd {
     if (head.tree_bytes == 0) frame_ += tree;
     end_.send(frame_);
     while (!end_.flushed() && !end_.stopped()) wait(kPollInterval);
+    end_.activity().end();
   }
+
+  void announce(int stack_fd) { end_.activity().announce(stack_fd); }
 
   py::object collate(py::handle samples) {
     Collated collated{Encoder(pickling_.pickle, true)};
@@ -138,16 +167,21 @@ class BoundConsumerEnd {
                    std::unique_ptr<PageLocker> locker)
       : end_(std::make_shared<WorkerMemory>(workers), std::move(locker)),
         pickling_{std::move(pickle), std::move(unpickle)},
-        failed_(std::move(failed)) {}
+        failed_(std::move(failed)),
+        sent_(static_cast<std::size_t>(workers)) {}
 
   int fd() const { return end_.memory()->segment().fd(); }
   void close_fd() { end_.memory()->segment().close_fd(); }
 
   void send(int worker, py::handle task) {
     check_owner();
-    Encoder encoder(pickling_.pickle, false);
-    encoder.add(task);
-    end_.send(worker, encoder.tree());
+    send_encoded(worker, task);
+    if (!task.is_none()) sent_[worker].push_back(py::reinterpret_borrow<py::object>(task));
+  }
+
+  void pass_over(int worker) {
+    check_owner();
+    end_.pass_over(worker);
   }
 
   py::object receive() {
@@ -163,6 +197,7 @@ class BoundConsumerEnd {
                                       : std::string_view(slab.get() + head.tree_at, head.tree_bytes);
     Decoder decoder(pickling_.unpickle, tree, slab, lock_pages(head, slab));
     py::object task = decoder.next();
+    note_done(worker, number_of(task));
     try {
       return py::make_tuple(std::move(task), decoder.next());
     } catch (py::error_already_set& error) {
@@ -177,6 +212,34 @@ class BoundConsumerEnd {
       end_.wait(slice_until(end));
     }
     check_signals();
+  }
+
+  py::list unfinished(int worker) const {
+    py::list tasks;
+    for (const py::object& task : sent_.at(worker)) tasks.append(task);
+    return tasks;
+  }
+
+  py::tuple activity(int worker) const {
+    const Activity now = end_.activity(worker);
+    const double seconds = std::chrono::duration<double>(now.duration).count();
+    py::object task = now.kind == Activity::Kind::kBusy ? py::object(py::int_(now.task)) : py::none();
+    return py::make_tuple(now.kind != Activity::Kind::kStarting, std::move(task), seconds, now.stack_fd);
+  }
+
+  py::object renew(int worker) {
+    check_owner();
+    end_.renew(worker);
+    std::deque<py::object>& sent = sent_.at(worker);
+    py::object beginning = py::none();
+    const auto last = std::find_if(sent.rbegin(), sent.rend(),
+                                   [](const py::object& task) { return number_of(task) == kNoNumber; });
+    if (last != sent.rend()) {
+      beginning = *last;
+      sent.erase(sent.begin(), last.base());
+    }
+    for (const py::object& task : sent) send_encoded(worker, task);
+    return beginning;
   }
 
   void wake() { end_.wake(); }
@@ -200,6 +263,20 @@ class BoundConsumerEnd {
     }
   }
 
+  void send_encoded(int worker, py::handle task) {
+    Encoder encoder(pickling_.pickle, false);
+    encoder.add(task);
+    end_.send(worker, encoder.tree());
+  }
+
+  /// Forgets the task that was done, and those before it, which a worker skips at the end of its stream.
+  void note_done(int worker, std::int64_t number) {
+    std::deque<py::object>& sent = sent_[worker];
+    for (bool found = false; !found && !sent.empty(); sent.pop_front()) {
+      found = number_of(sent.front()) == number;
+    }
+  }
+
   /// What holds the tensors of a slab that is page-locked; null where it is not.
   Decoder::Holder lock_pages(const ResultHead& head, const std::shared_ptr<char>& slab) {
     if (head.slab == 0 || !end_.slabs()->cover(head.slab, head.bytes)) return nullptr;
@@ -215,6 +292,7 @@ class BoundConsumerEnd {
   ConsumerEnd end_;
   Pickling pickling_;
   py::object failed_;
+  std::vector<std::deque<py::object>> sent_;  // by worker: tasks whose results have not arrived
   std::string frame_;
 };
 
@@ -252,12 +330,16 @@ void bind_workers(py::module_& module) {
            py::arg("fd"), py::arg("worker"), py::arg("pickle"), py::arg("unpickle"),
            "Attaches a process that was not forked from the consumer's; owns the descriptor `fd`.")
       .def("receive", &BoundWorkerEnd::receive, py::arg("seconds"),
-           "A tuple of the next task; None where none arrives within `seconds`.")
+           "A tuple of the next task; None where none arrives within `seconds`: then memory that no batch "
+           "uses is "
+           "given back to the system.")
       .def("send", &BoundWorkerEnd::send, py::arg("task"), py::arg("data"),
            "Sends the result of a task. Raises MemoryError where the shared memory is used up, and what "
            "pickling raises.")
       .def("collate", &BoundWorkerEnd::collate, py::arg("samples"),
            "torch's default_collate of a list of samples, for `send`; None where torch's own must be called.")
+      .def("announce", &BoundWorkerEnd::announce, py::arg("stack_fd"),
+           "Tells the consumer this process's descriptor of the file to which it writes its stack.")
       .def_property_readonly("stopped", &BoundWorkerEnd::stopped,
                              "Whether the consumer has stopped the pool.");
   py::class_<BoundConsumerEnd>(
@@ -275,10 +357,24 @@ void bind_workers(py::module_& module) {
            "Closes the descriptor; to be called once all workers run.")
       .def("send", &BoundConsumerEnd::send, py::arg("worker"), py::arg("task"),
            "Sends a task to a worker; never waits.")
+      .def("pass_over", &BoundConsumerEnd::pass_over, py::arg("worker"),
+           "Tells a worker that the numbered tasks sent so far are not wanted: the results of those that it "
+           "has "
+           "not begun are None.")
       .def("receive", &BoundConsumerEnd::receive,
            "The next task that was done and its result; None where there is none yet.")
       .def("wait", &BoundConsumerEnd::wait, py::arg("seconds"),
            "Waits for a result, at most `seconds` and not longer than 50 ms; may return early.")
+      .def("unfinished", &BoundConsumerEnd::unfinished, py::arg("worker"),
+           "The tasks that were sent to a worker and whose results were not received, in order.")
+      .def("activity", &BoundConsumerEnd::activity, py::arg("worker"),
+           "What a worker does: whether it has begun at all; the number of its task, or None; for how many "
+           "seconds; its descriptor given to `announce`, or -1.")
+      .def(
+          "renew", &BoundConsumerEnd::renew, py::arg("worker"),
+          "Prepares another process for the place of a worker that has ended, whose results were all "
+          "received: sends its unfinished tasks again. Returns the one that was to begin another epoch, with "
+          "which the new worker begins anyway, or None.")
       .def("wake", &BoundConsumerEnd::wake, "Ends `wait` in another thread.")
       .def("stop", &BoundConsumerEnd::stop, "Tells the workers that nothing is wanted any more.")
       .def("end", &BoundConsumerEnd::end,

@@ -214,7 +214,9 @@ py::object network_to_python(const std::optional<NetworkStats>& network) {
           "busy_seconds"_a = seconds(network->busy_ns), "full_seconds"_a = seconds(network->full_ns),
           "request_seconds"_a = seconds(network->request_ns),
           "answer_seconds"_a = seconds(network->answer_ns), "answer_p50"_a = seconds(network->answer_p50),
-          "answer_p99"_a = seconds(network->answer_p99), "limit"_a = network->limit);
+          "answer_p99"_a = seconds(network->answer_p99), "limit"_a = network->limit,
+          "cached_bytes"_a = network->cached_bytes, "cached_blocks"_a = network->cached_blocks,
+          "damaged_blocks"_a = network->damaged_blocks);
 }
 
 }  // namespace
@@ -236,8 +238,12 @@ py::object stats_to_python(const Stats& stats) {
           "peer_seconds"_a = seconds(stats.peer_ns), "wait_histogram"_a = std::move(histogram),
           "read_seconds"_a = seconds(stats.read_ns), "build_seconds"_a = seconds(stats.build_ns),
           "python_seconds"_a = seconds(stats.python_ns), "copy_seconds"_a = seconds(stats.copy_ns),
-          "queue_ready"_a = mean(stats.queue_ready), "queue_room"_a = mean(stats.queue_room),
-          "sampled"_a = py::tuple(py::cast(stats.sampled)), "network"_a = network_to_python(stats.network));
+          "waited_read_seconds"_a = seconds(stats.waited_read_ns),
+          "waited_build_seconds"_a = seconds(stats.waited_build_ns),
+          "waited_python_seconds"_a = seconds(stats.waited_python_ns),
+          "waited_copy_seconds"_a = seconds(stats.waited_copy_ns), "queue_ready"_a = mean(stats.queue_ready),
+          "queue_room"_a = mean(stats.queue_room), "sampled"_a = py::tuple(py::cast(stats.sampled)),
+          "network"_a = network_to_python(stats.network));
 }
 
 }  // namespace torch_distinput

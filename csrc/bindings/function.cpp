@@ -9,10 +9,11 @@
 
 #include "base/row_names.h"
 #include "base/stage.h"
+#include "bindings/callable.h"
 #include "bindings/convert.h"
 #include "bindings/interpreter/calling_python.h"
 #include "bindings/interpreter/gil.h"
-#include "bindings/interpreter/python_error.h"
+#include "bindings/interpreter/torch_tensor.h"
 #include "bindings/user_object.h"
 #include "torch_distinput/random.h"
 
@@ -25,36 +26,6 @@ auto with_gil(Body&& body) {
   const StageScope stage(Stage::kPython);
   return calling_python(body);
 }
-
-/// A user's callable and its names in messages.
-class Callable {
- public:
-  Callable(py::object callable, std::string op, std::string name)
-      : callable_(std::move(callable)), op_(std::move(op)), name_(std::move(name)) {}
-
-  const UserObject& object() const noexcept { return callable_; }
-  const std::string& name() const noexcept { return name_; }
-  std::string where() const { return op_ + "(" + name_ + ")"; }
-
-  /// Returns the result for `arguments`, a tuple. What it raises says that it was raised at `row()`, a text
-  /// such as `element 7`, and in which op.
-  template <class Row>
-  py::object operator()(const py::object& arguments, const Row& row) const {
-    const py::object callable = callable_.get();
-    PyObject* const result = run_python([&] { return PyObject_CallObject(callable.ptr(), arguments.ptr()); });
-    if (result == nullptr) fail(row());
-    return py::reinterpret_steal<py::object>(result);
-  }
-
-  [[noreturn]] void fail(const std::string& row) const {
-    throw_from_callable(op_, name_, where() + ": " + row);
-  }
-
- private:
-  UserObject callable_;
-  std::string op_;
-  std::string name_;
-};
 
 class PythonFunction final : public Function, public PythonCode {
  public:
@@ -69,7 +40,7 @@ class PythonFunction final : public Function, public PythonCode {
       for (std::size_t row = 0; row < elements.size(); ++row) {
         RowScope::enter(row);
         const auto name = [] { return element_name(RowScope::current_number()); };
-        const py::object result = callable_(arguments(std::move(elements[row])), name);
+        const py::object result = callable_(arguments_of(std::move(elements[row])), name);
         elements[row] = results_.read(result, &object(), name());
       }
     });
@@ -79,10 +50,56 @@ class PythonFunction final : public Function, public PythonCode {
   std::string name() const override { return callable_.name(); }
 
  private:
-  static py::object arguments(Element&& element) {
-    const bool several = element.structure()->kind() == Structure::Kind::kTuple;
-    py::object value = element_to_python(std::move(element));
-    return several ? value : py::make_tuple(std::move(value));
+  Callable callable_;
+  mutable ElementReader results_;  // guarded by the GIL
+};
+
+/// A callable from a list of elements to a sequence of as many results. Where it raises for several, it is
+/// asked for one at a time, so that the row that it cannot take is named.
+class PythonBlockFunction final : public Function, public PythonCode {
+ public:
+  explicit PythonBlockFunction(Callable callable)
+      : callable_(std::move(callable)), results_(callable_.where(), Lists::kLeaf, Objects::kCarry) {}
+
+  const UserObject& object() const override { return callable_.object(); }
+
+  void apply(std::span<Element> elements) const override {
+    with_gil([&] {
+      py::list rows(elements.size());
+      for (std::size_t row = 0; row < elements.size(); ++row)
+        rows[row] = element_to_python(std::move(elements[row]));
+      try {
+        return call(rows, 0, elements);
+      } catch (const std::exception&) {
+        if (elements.size() == 1) throw;
+      }
+      for (std::size_t row = 0; row < elements.size(); ++row) {
+        py::list one(1);
+        one[0] = rows[row];
+        call(one, row, elements.subspan(row, 1));
+      }
+    });
+  }
+  bool runs_user_code() const override { return true; }
+  bool locates_errors() const override { return true; }
+  std::string name() const override { return callable_.name(); }
+
+ private:
+  /// The results for `rows`, of which the first is that with index `first` of this thread's RowScope.
+  void call(const py::list& rows, std::size_t first, std::span<Element> results) const {
+    RowScope::enter(first);
+    const auto name = [] { return element_name(RowScope::current_number()); };
+    const py::object given = callable_(py::make_tuple(rows), name);
+    std::size_t count = 0;
+    for (const auto result : given) {
+      if (count < results.size()) {
+        RowScope::enter(first + count);
+        results[count] = results_.read(result, &object(), name());
+      }
+      ++count;
+    }
+    TORCH_CHECK_VALUE(count == results.size(), callable_.where(), ": ", name(), ": ", results.size(),
+                      " results are needed, but ", count, " were returned.");
   }
 
   Callable callable_;
@@ -200,6 +217,12 @@ void check_callable(py::handle value, const std::string& op) {
 
 }  // namespace
 
+py::tuple arguments_of(Element&& element) {
+  const bool several = element.structure()->kind() == Structure::Kind::kTuple;
+  py::object value = element_to_python(std::move(element));
+  return several ? py::tuple(std::move(value)) : py::make_tuple(std::move(value));
+}
+
 std::string callable_name(py::handle callable) {
   const py::object name = py::getattr(callable, "__name__", py::none());
   if (py::isinstance<py::str>(name)) return name.cast<std::string>();
@@ -210,7 +233,15 @@ FunctionPtr make_python_function(py::object callable, const std::string& op,
                                  const std::optional<ElementSpec>& declared) {
   check_callable(callable, op);
   std::string name = callable_name(callable);
-  return std::make_shared<PythonFunction>(Callable(std::move(callable), op, std::move(name)), declared);
+  return std::make_shared<PythonFunction>(Callable(UserObject(std::move(callable)), op, std::move(name)),
+                                          declared);
+}
+
+FunctionPtr make_python_block_function(py::object callable, const std::string& op) {
+  check_callable(callable, op);
+  std::string name = callable_name(callable);
+  return std::make_shared<PythonBlockFunction>(
+      Callable(UserObject(std::move(callable)), op, std::move(name)));
 }
 
 std::shared_ptr<const GeneratorSource> make_python_generator(py::object callable, Lists lists,
@@ -218,13 +249,20 @@ std::shared_ptr<const GeneratorSource> make_python_generator(py::object callable
                                                              std::string name) {
   const std::string op = "from_generator";
   check_callable(callable, op);
-  const Callable named(std::move(callable), op, std::move(name));
+  const Callable named(UserObject(std::move(callable)), op, std::move(name));
   return std::make_shared<PythonGeneratorSource>(
       named, ElementReader(named.where(), lists, Objects::kCarry, declared));
 }
 
 std::shared_ptr<const RowSource> make_python_rows(py::object rows, std::int64_t size, std::string name) {
-  return std::make_shared<PythonRows>(Callable(std::move(rows), "from_rows", std::move(name)), size);
+  return std::make_shared<PythonRows>(Callable(UserObject(std::move(rows)), "from_rows", std::move(name)),
+                                      size);
+}
+
+RowCost row_cost_from_python(const py::object& cost, const std::string& op) {
+  if (is_tensor(cost.ptr())) return unwrap_tensor(cost.ptr());
+  if (py::isinstance<py::str>(cost)) return cost.cast<std::string>();
+  return make_python_function(cost, op);
 }
 
 }  // namespace torch_distinput

@@ -8,7 +8,9 @@
 #include <pybind11/pybind11.h>
 
 #include "bindings/tree_spec.h"
+#include "torch_distinput/element.h"
 #include "torch_distinput/function.h"
+#include "torch_distinput/row_cost.h"
 #include "torch_distinput/spec.h"
 
 /// \file
@@ -23,6 +25,9 @@ namespace torch_distinput {
 FunctionPtr make_python_function(py::object callable, const std::string& op,
                                  const std::optional<ElementSpec>& declared = {});
 
+/// `callable`, called with a list of elements; it returns a sequence of as many results.
+FunctionPtr make_python_block_function(py::object callable, const std::string& op);
+
 /// A source whose `callable()` returns an iterable, anew for each iterator. A Python generator is closed when
 /// its iterator is destroyed before the end.
 std::shared_ptr<const GeneratorSource> make_python_generator(py::object callable, Lists lists,
@@ -32,6 +37,12 @@ std::shared_ptr<const GeneratorSource> make_python_generator(py::object callable
 /// A source whose `rows(positions)` returns a sequence of elements for a list of ints below `size`. Lists in
 /// elements are structure.
 std::shared_ptr<const RowSource> make_python_rows(py::object rows, std::int64_t size, std::string name);
+
+/// `cost`, a tensor, a str or a callable, as a `RowCost` of `op`.
+RowCost row_cost_from_python(const py::object& cost, const std::string& op);
+
+/// The arguments of a callable for `element`, whose leaves are moved from: the parts of a tuple, else itself.
+py::tuple arguments_of(Element&& element);
 
 /// The name of `callable` in messages: its `__name__`, else its class.
 std::string callable_name(py::handle callable);

@@ -9,6 +9,7 @@
 #include "bindings/collected.h"
 #include "bindings/user_object.h"
 #include "torch_distinput/dataset.h"
+#include "torch_distinput/row_ledger.h"
 #include "torch_distinput/strategy.h"
 
 namespace torch_distinput {
@@ -16,6 +17,8 @@ namespace torch_distinput {
 /// The last nodes of the pipelines of a dataset.
 inline std::vector<NodePtr> pipelines_of(const Dataset& dataset) { return {dataset.node()}; }
 inline std::vector<NodePtr> pipelines_of(const DistributedDataset& dataset) { return dataset.pipelines(); }
+
+inline std::vector<NodePtr> pipelines_of(const RowLedger& ledger) { return ledger.pipelines(); }
 
 /// pybind11's holder of a `T` that has pipelines: it also holds the references to the users' code that these
 /// may call. Needs the GIL.

@@ -31,6 +31,7 @@ PYBIND11_MODULE(_C, module) {
   bind_options(module);
   bind_user_objects(module);
   bind_iterator(module);
+  bind_ledger(module);
   bind_dataset(module);
   bind_contexts(module);
   bind_device(module);
@@ -46,10 +47,12 @@ PYBIND11_MODULE(_C, module) {
   bind_multi_worker(module);
   bind_preprocessing(module);
   bind_workers(module);
+  bind_function_processes(module);
   bind_testing(module);
   bind_trace(module);
   bind_tokens(module);
   bind_call_clock(module);
+  bind_machine(module);
   show_in_package(module);
   py::module_::import("atexit").attr("register")(py::cpp_function(stop_live_iterators));
 }

@@ -12,6 +12,7 @@ void bind_errors(pybind11::module_& module);
 void bind_spec(pybind11::module_& module);
 void bind_options(pybind11::module_& module);
 void bind_iterator(pybind11::module_& module);
+void bind_ledger(pybind11::module_& module);
 void bind_dataset(pybind11::module_& module);
 void bind_contexts(pybind11::module_& module);
 void bind_device(pybind11::module_& module);
@@ -27,9 +28,11 @@ void bind_replica_run(pybind11::module_& module);
 void bind_multi_worker(pybind11::module_& module);
 void bind_preprocessing(pybind11::module_& module);
 void bind_workers(pybind11::module_& module);
+void bind_function_processes(pybind11::module_& module);
 void bind_testing(pybind11::module_& module);
 void bind_trace(pybind11::module_& module);
 void bind_tokens(pybind11::module_& module);
 void bind_call_clock(pybind11::module_& module);
+void bind_machine(pybind11::module_& module);
 
 }  // namespace torch_distinput

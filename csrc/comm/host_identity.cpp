@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "torch_distinput/launch.h"
 
 namespace torch_distinput {
 namespace {
@@ -21,6 +22,7 @@ std::string environment(const char* name) {
 }
 
 std::string host_name() {
+  if (const std::string told = Launch::host_in(Launch::variables()); !told.empty()) return told;
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }

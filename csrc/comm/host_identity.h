@@ -9,7 +9,7 @@ namespace torch_distinput {
 
 /// How the processes of a group find those on their host.
 struct HostIdentity {
-  std::string name;     ///< of the host, for messages
+  std::string name;     ///< of the host, for messages, as the launcher calls it
   std::string address;  ///< where they meet, as in LocalListener; "": none share this host
 };
 

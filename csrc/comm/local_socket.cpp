@@ -54,17 +54,6 @@ Descriptor descriptor_of(int process) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (number_ >= 0) ::close(number_);
-}
-
-Descriptor::Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  std::swap(number_, other.number_);
-  return *this;
-}
-
 LocalConnection::LocalConnection(Descriptor socket) : socket_(std::move(socket)) {
   ucred other{};
   socklen_t size = sizeof other;

@@ -7,21 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor.h"
+
 namespace torch_distinput {
-
-/// A file descriptor that is closed with its owner.
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) noexcept : number_(number) {}
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept;
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  int number() const noexcept { return number_; }
-  bool open() const noexcept { return number_ >= 0; }
-
- private:
-  int number_;
-};
 
 /// One end of a connection between two processes of one user on one machine, which carries texts. Does not
 /// block. One thread at a time.

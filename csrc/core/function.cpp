@@ -5,6 +5,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "torch_distinput/process_function.h"
 #include "torch_distinput/random.h"
 
 namespace torch_distinput {
@@ -35,6 +36,10 @@ Function::~Function() = default;
 RowSource::~RowSource() = default;
 Generator::~Generator() = default;
 GeneratorSource::~GeneratorSource() = default;
+FunctionProcesses::~FunctionProcesses() = default;
+ProcessFunction::~ProcessFunction() = default;
+
+LostProcessError::LostProcessError(const std::string& message) : c10::Error({"", "", 0}, message) {}
 
 FunctionPtr make_function(std::function<Element(Element)> function, std::string name) {
   TORCH_CHECK_VALUE(function, "make_function: `function` must not be empty.");

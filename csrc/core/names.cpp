@@ -20,6 +20,8 @@ std::string policy_name(AutoShardPolicy policy) {
       return "DATA";
     case AutoShardPolicy::kHint:
       return "HINT";
+    case AutoShardPolicy::kStreams:
+      return "STREAMS";
   }
   return "?";
 }

@@ -7,7 +7,7 @@
 #include "core/profiler_ranges.h"
 #include "runtime/arena.h"
 #include "runtime/buffer_pool.h"
-#include "runtime/permutation.h"
+#include "runtime/mix_keys.h"
 
 namespace torch_distinput {
 namespace {

@@ -4,6 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "execution/changed_weights.h"
+#include "execution/kept_processes.h"
 #include "torch_distinput/node.h"
 #include "torch_distinput/options.h"
 
@@ -25,6 +27,10 @@ struct ExecutionContext {
   /// True where other processes read the same stream: its order must be the same in all of them, even where
   /// the options allow any order.
   bool one_order = false;
+  /// What runs users' functions in other processes.
+  std::shared_ptr<KeptProcesses> processes = std::make_shared<KeptProcesses>();
+  /// Set before an iterator is opened.
+  ChangedWeights changed_weights = {};
 
   /// Whether an op that runs calls in parallel must pass on their results in order.
   bool keeps_order(bool op_is_deterministic) const {

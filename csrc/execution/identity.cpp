@@ -74,12 +74,15 @@ void check_identity(const State& saved, const State& current) {
                     "state: the saved `pipeline` must be a list of strings, but is ", brief(saved), ".");
   const State::List& before = *ops;
   const State::List& now = current.as_list();
+  std::string differences;
   for (std::size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
     const std::string was = op_text(before, i);
     const std::string is = op_text(now, i);
-    TORCH_CHECK_VALUE(was == is, "state: saved from another pipeline; its op ", i, " was ", was,
-                      ", but here it is ", is, ".");
+    if (was == is) continue;
+    differences += c10::str("; its op ", i, " was ", was, ", but here it is ", is);
+    if (before.size() != now.size()) break;  // all that follow are shifted
   }
+  TORCH_CHECK_VALUE(differences.empty(), "state: saved from another pipeline", differences, ".");
 }
 
 State position_header(const PositionKind& kind, const NodePtr& node) {

@@ -14,7 +14,8 @@ namespace torch_distinput {
 /// on it.
 State pipeline_identity(const NodePtr& node);
 
-/// Throws c10::ValueError naming the first difference between a saved identity and this pipeline's.
+/// Throws c10::ValueError naming the ops that differ between a saved identity and this pipeline's; where one
+/// of them has more ops, the first.
 void check_identity(const State& saved, const State& current);
 
 /// A kind of saved position, and the newest version of it.

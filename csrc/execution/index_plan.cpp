@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "execution/index_plan.h"
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -21,6 +22,13 @@ class SlicePlan final : public IndexPlan {
   }
   std::vector<std::int64_t> sampled(std::int64_t position) const override {
     return input().sampled(begin_ + position);
+  }
+  std::vector<std::int64_t> block_starts() const override {
+    if (input().size() == kEndless) return Plan::block_starts();
+    std::vector<std::int64_t> starts = input().block_starts();
+    for (std::int64_t& start : starts) start = std::clamp<std::int64_t>(start - begin_, 0, size_);
+    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+    return starts;
   }
 
  private:
@@ -61,6 +69,15 @@ std::string IndexPlan::origin(std::int64_t position) const {
   return input_->origin(position);
 }
 
+void IndexPlan::source_rows(std::span<std::int64_t> positions, std::vector<std::int64_t>& rows) const {
+  translate(positions);
+  input_->source_rows(positions, rows);
+}
+
+void IndexPlan::source_rows_of(std::span<const Segment> segments, std::vector<std::int64_t>& rows) const {
+  input_->source_rows_of(translated(segments), rows);
+}
+
 std::vector<Element> IndexPlan::fetch(std::span<std::int64_t> positions) const {
   translate(positions);
   return input_->fetch(positions);
@@ -94,6 +111,16 @@ std::int64_t IndexPlan::rows_before(std::int64_t position) const {
 
 Element IndexPlan::take_rows(std::span<const Segment> segments) const {
   return input_->take_rows(translated(segments));
+}
+
+void IndexPlan::lengths(std::size_t leaf, std::span<std::int64_t> positions) const {
+  translate(positions);
+  input_->lengths(leaf, positions);
+}
+
+void IndexPlan::gather_pieces(std::size_t leaf, c10::ScalarType dtype, std::span<const Segment> pieces,
+                              std::span<char* const> to) const {
+  input_->gather_pieces(leaf, dtype, translated(pieces), to);
 }
 
 void IndexPlan::will_read(std::span<std::int64_t> positions) const {

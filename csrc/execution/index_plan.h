@@ -35,6 +35,10 @@ class IndexPlan : public RaggedPlan {
   PlanTraits traits() const override { return input_->traits(); }
   std::int64_t least_bytes() const final { return input_->least_bytes(); }
   std::string origin(std::int64_t position) const final;
+  std::vector<const Plan*> inputs() const override { return {input_.get()}; }
+  std::int64_t num_source_rows() const override { return input_->num_source_rows(); }
+  void source_rows(std::span<std::int64_t> positions, std::vector<std::int64_t>& rows) const override;
+  void source_rows_of(std::span<const Segment> segments, std::vector<std::int64_t>& rows) const override;
   const RowLayout* layout() const override { return input_->layout(); }
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
               std::span<const RowSink> sinks) const final;
@@ -46,6 +50,10 @@ class IndexPlan : public RaggedPlan {
   std::int64_t rows(std::int64_t position) const final;
   std::int64_t rows_before(std::int64_t position) const override;
   Element take_rows(std::span<const Segment> segments) const final;
+  bool knows_lengths(std::size_t leaf) const final { return input_->knows_lengths(leaf); }
+  void lengths(std::size_t leaf, std::span<std::int64_t> positions) const final;
+  void gather_pieces(std::size_t leaf, c10::ScalarType dtype, std::span<const Segment> pieces,
+                     std::span<char* const> to) const final;
   void will_read(std::span<std::int64_t> positions) const final;
   void will_take(std::span<const Segment> segments) const final;
 

@@ -1,5 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include "runtime/permutation.h"
+#include "runtime/mix_keys.h"
 #include "torch_distinput/node.h"
 
 namespace torch_distinput {

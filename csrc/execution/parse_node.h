@@ -39,7 +39,8 @@ class ParseNode : public UnaryNode {
   using UnaryNode::UnaryNode;
 
   Traits traits() const override {
-    return {.sharding = {.pass_through = true}, .rows = {.fallible = true, .row_wise = true}};
+    return {.sharding = {.pass_through = true},
+            .rows = {.fallible = true, .row_wise = true, .follows = Follows::kEach}};
   }
   PlanPtr plan(const IterContext& context) const override;
   IteratorPtr iterate(const IterContext& context) const override;

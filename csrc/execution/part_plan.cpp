@@ -2,6 +2,7 @@
 #include "execution/part_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -36,6 +37,27 @@ std::string PartPlan::origin(std::int64_t position) const {
   return part(place.part)->origin(place.position);
 }
 
+void PartPlan::source_rows(std::span<std::int64_t> positions, std::vector<std::int64_t>& rows) const {
+  for (const std::int64_t position : positions) {
+    Place place = locate(position);
+    const auto before = std::ssize(rows);
+    part(place.part)->source_rows({&place.position, 1}, rows);
+    const std::int64_t first = first_source_row(place.part);
+    for (auto row = rows.begin() + before; row != rows.end(); ++row) *row += first;
+  }
+}
+
+void PartPlan::source_rows_of(std::span<const Segment> segments, std::vector<std::int64_t>& rows) const {
+  for (const Segment& segment : segments) {
+    const Place place = locate(segment.element);
+    const Segment own{place.position, segment.begin, segment.end};
+    const auto before = std::ssize(rows);
+    part(place.part)->source_rows_of({&own, 1}, rows);
+    const std::int64_t first = first_source_row(place.part);
+    for (auto row = rows.begin() + before; row != rows.end(); ++row) *row += first;
+  }
+}
+
 std::int64_t PartPlan::rows(std::int64_t position) const {
   const Place place = locate(position);
   return part(place.part)->rows(place.position);
@@ -45,6 +67,29 @@ Element PartPlan::take_rows(std::span<const Segment> segments) const {
   std::vector<Element> pieces;
   split(segments, [&](const Plan& plan, auto run) { pieces.push_back(plan.take_rows(run)); });
   return concat_rows(pieces, "take_rows");
+}
+
+void PartPlan::lengths(std::size_t leaf, std::span<std::int64_t> positions) const {
+  std::vector<std::int64_t> result(positions.size());
+  split(positions, {}, [&](const Plan& plan, auto part_positions, auto slots) {
+    plan.lengths(leaf, part_positions);
+    for (std::size_t i = 0; i < part_positions.size(); ++i)
+      result[slots.empty() ? i : static_cast<std::size_t>(slots[i])] = part_positions[i];
+  });
+  std::copy(result.begin(), result.end(), positions.begin());
+}
+
+/// Each part gets all of its pieces at once, because a few of them are a read.
+void PartPlan::gather_pieces(std::size_t leaf, c10::ScalarType dtype, std::span<const Segment> pieces,
+                             std::span<char* const> to) const {
+  std::map<std::int64_t, std::pair<std::vector<Segment>, std::vector<char*>>> parts;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const Place place = locate(pieces[i].element);
+    auto& [own, sinks] = parts[place.part];
+    own.push_back({place.position, pieces[i].begin, pieces[i].end});
+    sinks.push_back(to[i]);
+  }
+  for (const auto& [number, own] : parts) part(number)->gather_pieces(leaf, dtype, own.first, own.second);
 }
 
 std::vector<std::int64_t> PartPlan::sampled(std::int64_t position) const {

@@ -19,8 +19,13 @@ class PartPlan : public Plan {
               std::span<const RowSink> sinks) const final;
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override;
   std::string origin(std::int64_t position) const final;
+  void source_rows(std::span<std::int64_t> positions, std::vector<std::int64_t>& rows) const final;
+  void source_rows_of(std::span<const Segment> segments, std::vector<std::int64_t>& rows) const final;
   std::int64_t rows(std::int64_t position) const override;
   Element take_rows(std::span<const Segment> segments) const final;
+  void lengths(std::size_t leaf, std::span<std::int64_t> positions) const final;
+  void gather_pieces(std::size_t leaf, c10::ScalarType dtype, std::span<const Segment> pieces,
+                     std::span<char* const> to) const final;
   /// Of the part that holds the element before `position`.
   std::vector<std::int64_t> sampled(std::int64_t position) const override;
   void will_read(std::span<std::int64_t> positions) const final;
@@ -36,6 +41,8 @@ class PartPlan : public Plan {
   virtual Place locate(std::int64_t position) const = 0;
   /// Part `index`, as `locate` names it. Safe from any thread, as every method of a plan.
   virtual PlanPtr part(std::int64_t index) const = 0;
+  /// The number of the first source row of part `index`.
+  virtual std::int64_t first_source_row(std::int64_t index) const = 0;
 
   /// Gets positions of `part` (scratch) and the slots of their elements; no slots: 0, 1, 2, ...
   using Forward = std::function<void(const Plan& part, std::span<std::int64_t> positions,

@@ -14,6 +14,7 @@
 #include "base/counters.h"
 #include "core/interrupt_watch.h"
 #include "core/state_reader.h"
+#include "core/stop_flag.h"
 #include "execution/read_ahead.h"
 #include "execution/remote_run.h"
 #include "execution/sampled.h"
@@ -112,6 +113,15 @@ class PlanIterator final : public Iterator {
     position_ = position;
   }
 
+  const Plan& plan() const { return *plan_; }
+
+  void begin_reading() {
+    if (!is_remote_ || remote_ || cut_ || position_ >= plan_->size()) return;
+    remote_ = begin_remote();
+    if (!plan_->traits().runs_user_code) read_ahead_at_once();
+    if (!producer_) remote_->run([&] { remote_->announcer.begin(position_, 0); });
+  }
+
  private:
   void stop() {
     stop_reading();
@@ -127,7 +137,9 @@ class PlanIterator final : public Iterator {
   /// Does not wait for a network.
   void stop_reading() {
     if (remote_) remote_->stop.set();
+    if (stop_) stop_->set();
     producer_.reset();
+    stop_.reset();
     remote_.reset();
     waits_ = 0;
   }
@@ -240,9 +252,14 @@ class PlanIterator final : public Iterator {
 
   void read_ahead(std::int64_t origin, const ReadAhead& ahead) {
     const std::int64_t left = plan_->size() - origin;
-    auto make = [plan = plan_, remote = remote_, origin, left, chunk = ahead.chunk](std::int64_t index) {
+    stop_ = std::make_shared<StopFlag>();
+    auto make = [plan = plan_, remote = remote_, stop = stop_, origin, left,
+                 chunk = ahead.chunk](std::int64_t index) {
       const std::int64_t first = index * chunk;
-      return fetch_chunk(*plan, origin + first, origin + std::min(first + chunk, left), remote.get());
+      const auto fetch = [&] {
+        return fetch_chunk(*plan, origin + first, origin + std::min(first + chunk, left), remote.get());
+      };
+      return remote ? fetch() : stop->run(fetch);
     };
     const std::int64_t chunks = left / ahead.chunk + (left % ahead.chunk != 0 ? 1 : 0);
     producer_.emplace(std::move(make), 0, chunks, ahead.executor, ahead.options());
@@ -269,6 +286,7 @@ class PlanIterator final : public Iterator {
   std::optional<Sample> first_;                     ///< what the first element cost
   std::shared_ptr<AheadClaim> claim_;               ///< null before the first `next`, and for local plans
   std::shared_ptr<RemoteRun> remote_;               ///< null before the first `next`, and for local plans
+  std::shared_ptr<StopFlag> stop_;                  ///< of the waits of `producer_`'s threads
   std::optional<OrderedProducer<Chunk>> producer_;  ///< none before the first `next`
 };
 
@@ -277,5 +295,9 @@ class PlanIterator final : public Iterator {
 IteratorPtr make_plan_iterator(PlanPtr plan, std::shared_ptr<const ExecutionContext> execution) {
   return std::make_unique<PlanIterator>(std::move(plan), std::move(execution));
 }
+
+const Plan& plan_of(const Iterator& iterator) { return static_cast<const PlanIterator&>(iterator).plan(); }
+
+void begin_reading(Iterator& iterator) { static_cast<PlanIterator&>(iterator).begin_reading(); }
 
 }  // namespace torch_distinput

@@ -19,4 +19,12 @@ namespace torch_distinput {
 /// in batches of another size goes on at that row, first with the rest of the batch that holds it.
 IteratorPtr make_plan_iterator(PlanPtr plan, std::shared_ptr<const ExecutionContext> execution);
 
+/// The plan of an iterator that `make_plan_iterator` made; lives as long as the iterator.
+const Plan& plan_of(const Iterator& iterator);
+
+/// Begins to read what the first `next` of such an iterator would read ahead over a network; where users'
+/// code makes elements, or `prefetch_bytes` bounds them, asks for their bytes only. Does not wait for them.
+/// Reads no local data.
+void begin_reading(Iterator& iterator);
+
 }  // namespace torch_distinput

@@ -13,7 +13,8 @@ inline PlanTraits join(const PlanTraits& a, const PlanTraits& b) {
           .blocks = a.blocks || b.blocks,
           .remote = a.remote || b.remote,
           .num_parallel_calls = std::max(a.num_parallel_calls, b.num_parallel_calls),
-          .read_ahead = std::max(a.read_ahead, b.read_ahead)};
+          .read_ahead = std::max(a.read_ahead, b.read_ahead),
+          .block = std::max(a.block, b.block)};
 }
 
 }  // namespace torch_distinput

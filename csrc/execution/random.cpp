@@ -3,7 +3,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include "runtime/permutation.h"
+#include "runtime/mix_keys.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {

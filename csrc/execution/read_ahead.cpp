@@ -24,6 +24,8 @@ constexpr std::chrono::microseconds kTinyTime{100};
 constexpr std::chrono::microseconds kInlineTime{2};
 /// The same where they are handed over one by one, and the time of each is looked at.
 constexpr std::chrono::microseconds kInlineThreshold{5};
+/// What the elements of a block may take together.
+constexpr std::int64_t kBlockBytes = std::int64_t{8} << 20;
 /// Bursts that lie ready or are being made where nothing tells how many threads will take part.
 constexpr std::int64_t kBurstsAhead = 4;
 constexpr std::chrono::milliseconds kQuickTime{5};
@@ -101,6 +103,8 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   ReadAhead result;
   result.executor = executor_for(traits, execution, asked);
   result.may_block = traits.remote;
+  const std::int64_t bytes = std::max<std::int64_t>(1, sample.bytes);
+  if (asked != 0) result.chunk = std::clamp<std::int64_t>(kBlockBytes / bytes, 1, traits.block);
   const std::int64_t threads = result.executor->concurrency();
   if (threads == 0) return result;
   if (is_tiny(traits, execution, sample)) result.chunk = kTinyChunk;
@@ -109,7 +113,6 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
     return result;
   }
 
-  const std::int64_t bytes = std::max<std::int64_t>(1, sample.bytes);
   const std::int64_t time = std::max<std::int64_t>(1, sample.time.count());
   const std::int64_t burst = choose_burst(traits, bytes, std::chrono::nanoseconds(kBurstTime).count() / time);
   // Two bursts for each thread: one is used up while the other is made. Elements of unknown bytes may be
@@ -117,6 +120,7 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   const std::int64_t bursts = sample.bytes == 0 && traits.remote ? 1 : 2;
   std::int64_t elements = asked > 0 ? asked : bursts * threads * burst * result.chunk;
   elements = std::max(elements, traits.num_parallel_calls);
+  if (traits.block > 1) elements = std::max(elements, threads * result.chunk);
   if (asked <= 0 || execution.options.prefetch_bytes)
     elements = with_room(elements, bytes, threads, execution.options);
 

@@ -1,11 +1,18 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "execution/sampled.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <variant>
 
 namespace torch_distinput {
 
 State::List list_of(const std::vector<std::int64_t>& counts) { return {counts.begin(), counts.end()}; }
+
+void add_counts(std::vector<std::int64_t>& sum, const std::vector<std::int64_t>& counts) {
+  sum.resize(std::max(sum.size(), counts.size()));
+  for (std::size_t i = 0; i < counts.size(); ++i) sum[i] += counts[i];
+}
 
 std::vector<std::int64_t> sampled_in(const State& state) {
   std::vector<std::int64_t> counts;

@@ -14,6 +14,9 @@ inline constexpr const char* kSampled = "sampled";
 /// `counts` as a state has them.
 State::List list_of(const std::vector<std::int64_t>& counts);
 
+/// Adds to each of `sum` the count in its place; those that `sum` lacks are appended.
+void add_counts(std::vector<std::int64_t>& sum, const std::vector<std::int64_t>& counts);
+
 /// The elements drawn from each dataset by the first op in the position `state` that draws, looked for from
 /// the end of the pipeline; empty without one. Positions are those of what was handed out, so what was read
 /// ahead does not count.

@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "core/batch_schedule.h"
 #include "torch_distinput/node.h"
 
@@ -12,6 +14,8 @@ class SchedulesBatches {
   virtual ~SchedulesBatches() = default;
   /// The sizes of its batches; null where they all have one size.
   virtual BatchSchedulePtr changing_sizes() const = 0;
+  /// The same op over `input`, whose batches have `size` rows.
+  virtual NodePtr with_batch_size(NodePtr input, std::int64_t size) const = 0;
 };
 
 /// Whether the elements of `node` are batches of changing sizes, of which some op after the one that makes

@@ -13,13 +13,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/hash.h"
 #include "io/crc32c.h"
+#include "io/file_bytes.h"
+#include "io/file_lock.h"
 
 namespace torch_distinput {
 namespace {
@@ -52,44 +53,6 @@ struct ShareRoom {
   std::uint64_t entries = 0;
   std::uint64_t bytes = 0;
 };
-
-bool read_at(int file, void* into, std::size_t size, std::uint64_t offset) {
-  auto* to = static_cast<char*>(into);
-  while (size > 0) {
-    const ssize_t count = ::pread(file, to, size, static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    to += count;
-    offset += static_cast<std::uint64_t>(count);
-    size -= static_cast<std::size_t>(count);
-  }
-  return true;
-}
-
-bool write_at(int file, const void* from, std::size_t size, std::uint64_t offset) {
-  const auto* at = static_cast<const char*>(from);
-  while (size > 0) {
-    const ssize_t count = ::pwrite(file, at, size, static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    at += count;
-    offset += static_cast<std::uint64_t>(count);
-    size -= static_cast<std::size_t>(count);
-  }
-  return true;
-}
-
-/// Locks or unlocks without waiting.
-bool lock(int file, int operation) { return ::flock(file, operation | LOCK_NB) == 0; }
-
-/// Locks what others lock for moments only. False where that takes longer: one of them may have been stopped.
-bool lock_soon(int file, int operation) {
-  for (int tries = 0; tries < 1000; ++tries) {
-    if (lock(file, operation)) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
 
 /// Whether only this user has access to a file or folder.
 bool is_private(const struct ::stat& status) {
@@ -173,11 +136,11 @@ bool has_room(const ShareRoom& room, std::uint64_t bytes) {
 /// Counts an entry of `bytes` in `file`, which is locked. False if it does not fit.
 bool take_room_of(int folder, int file, std::uint64_t bytes) {
   ShareRoom room;
-  if (!read_at(file, &room, sizeof(room), 0)) room = {};
+  if (!read_at(file, bytes_of_object(room), 0)) room = {};
   if (!has_room(room, bytes)) room = room_without_old(folder);
   if (!has_room(room, bytes)) return false;
   room = {room.entries + 1, room.bytes + bytes};
-  return write_at(file, &room, sizeof(room), 0);
+  return write_at(file, bytes_of_object(room), 0);
 }
 
 std::string folder_of_process() {
@@ -220,7 +183,7 @@ bool HostShare::open() noexcept {
   if (folder_ < 0 || ::fstat(folder_, &status) != 0 || !is_private(status)) return false;
   users_ = open_private(folder_, kUsers);
   if (users_ < 0) return false;
-  if (lock(users_, LOCK_EX)) remove_entries(folder_);  // nobody else is there
+  if (try_lock(users_, LOCK_EX)) remove_entries(folder_);  // nobody else is there
   return lock_soon(users_, LOCK_SH) && is_linked(users_);
 }
 
@@ -231,7 +194,7 @@ void HostShare::leave() noexcept {
   ::close(std::exchange(users_, -1));
   const int users = open_private(folder_, kUsers);
   if (users < 0) return;
-  if (lock(users, LOCK_EX) && is_linked(users)) {
+  if (try_lock(users, LOCK_EX) && is_linked(users)) {
     remove_entries(folder_);
     ::unlinkat(folder_, kUsers, 0);
     ::rmdir(path_.c_str());
@@ -274,7 +237,7 @@ SharedEntry::State SharedEntry::look(std::uint64_t most, const Accept& accept) {
   if (!open()) return State::kAlone;
   const State seen = read(most, accept);
   if (seen == State::kReady || seen == State::kAlone) return closed(seen);
-  if (!lock(file_, LOCK_EX)) {
+  if (!try_lock(file_, LOCK_EX)) {
     return errno != EWOULDBLOCK || seen_still() ? State::kAlone : State::kBusy;
   }
   mine_ = true;
@@ -283,7 +246,7 @@ SharedEntry::State SharedEntry::look(std::uint64_t most, const Accept& accept) {
   const State locked = read(most, accept);
   if (locked == State::kReady || locked == State::kAlone) return closed(locked);
   const EntryHead head;
-  const bool begun = ::ftruncate(file_, 0) == 0 && write_at(file_, &head, sizeof(head), 0);
+  const bool begun = ::ftruncate(file_, 0) == 0 && write_at(file_, bytes_of_object(head), 0);
   return begun ? State::kMine : closed(State::kAlone);
 }
 
@@ -295,14 +258,14 @@ SharedEntry::State SharedEntry::closed(State state) noexcept {
 /// kReady, kAlone, or kBusy where there is nothing to believe.
 SharedEntry::State SharedEntry::read(std::uint64_t most, const Accept& accept) {
   EntryHead head;
-  if (!read_at(file_, &head, sizeof(head), 0) || head.magic != kEntryMagic) return State::kBusy;
+  if (!read_at(file_, bytes_of_object(head), 0) || head.magic != kEntryMagic) return State::kBusy;
   note(head.done);
   if (head.stage == kUnshared) return State::kAlone;
   if (head.stage != kDone || head.key_bytes != key_.size() || head.bytes > most) return State::kBusy;
   // Memory is taken for what is there, whatever the head says.
   if (size_of(file_) != sizeof(head) + head.key_bytes + head.bytes) return State::kBusy;
   std::vector<char> bytes(key_.size() + static_cast<std::size_t>(head.bytes));
-  if (!read_at(file_, bytes.data(), bytes.size(), sizeof(head)) || crc32c(bytes) != head.crc ||
+  if (!read_at(file_, bytes, sizeof(head)) || crc32c(bytes) != head.crc ||
       std::string_view(bytes.data(), key_.size()) != key_) {
     return State::kBusy;
   }
@@ -318,7 +281,7 @@ void SharedEntry::note(std::uint64_t done) noexcept {
 bool SharedEntry::seen_still() const noexcept { return Clock::now() - changed_ >= max_silence_; }
 
 void SharedEntry::report(std::uint64_t done) noexcept {
-  if (mine_) write_at(file_, &done, sizeof(done), offsetof(EntryHead, done));
+  if (mine_) write_at(file_, bytes_of_object(done), offsetof(EntryHead, done));
 }
 
 void SharedEntry::publish(std::span<const char> bytes) noexcept {
@@ -328,12 +291,11 @@ void SharedEntry::publish(std::span<const char> bytes) noexcept {
   head.key_bytes = key_.size();
   head.bytes = bytes.size();
   head.crc = crc32c(bytes, crc32c(key_));
-  if (!share_.take_room(sizeof(head) + key_.size() + bytes.size()) ||
-      !write_at(file_, key_.data(), key_.size(), sizeof(head)) ||
-      !write_at(file_, bytes.data(), bytes.size(), sizeof(head) + key_.size())) {
+  if (!share_.take_room(sizeof(head) + key_.size() + bytes.size()) || !write_at(file_, key_, sizeof(head)) ||
+      !write_at(file_, bytes, sizeof(head) + key_.size())) {
     return refuse();
   }
-  write_at(file_, &head, sizeof(head), 0);
+  write_at(file_, bytes_of_object(head), 0);
   close();
 }
 
@@ -343,7 +305,7 @@ void SharedEntry::refuse() noexcept {
   head.stage = kUnshared;
   // Those that wait have the file open, and read this; for others there is none. The head needs no new
   // memory.
-  write_at(file_, &head, sizeof(head), 0);
+  write_at(file_, bytes_of_object(head), 0);
   ::unlinkat(share_.folder(), name_.c_str(), 0);
   close();
 }

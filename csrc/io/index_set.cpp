@@ -274,19 +274,12 @@ class IndexJob {
 
   void report(bool done) {
     if (!done && Clock::now() - begin_ < kLimit) return;
-    IndexingProgressFunction function;
-    {
-      const std::lock_guard lock(progress_mutex);
-      function = progress_function();
-    }
     told_ = true;
-    if (function) {
-      function({.files = static_cast<std::int64_t>(files_.size()),
-                .bytes = static_cast<std::int64_t>(seen_),
-                .total = static_cast<std::int64_t>(total_),
-                .done = done,
-                .downloaded = static_cast<std::int64_t>(downloaded_)});
-    }
+    tell_indexing_progress({.files = static_cast<std::int64_t>(files_.size()),
+                            .bytes = static_cast<std::int64_t>(seen_),
+                            .total = static_cast<std::int64_t>(total_),
+                            .done = done,
+                            .downloaded = static_cast<std::int64_t>(downloaded_)});
   }
 
   const std::vector<std::string> files_;
@@ -330,6 +323,15 @@ std::vector<RecordIndexPtr> index_distinct(std::vector<std::string> files, const
 void set_indexing_progress(IndexingProgressFunction function) {
   const std::lock_guard lock(progress_mutex);
   progress_function() = std::move(function);
+}
+
+void tell_indexing_progress(const IndexingProgress& progress) {
+  IndexingProgressFunction function;
+  {
+    const std::lock_guard lock(progress_mutex);
+    function = progress_function();
+  }
+  if (function) function(progress);
 }
 
 std::vector<RecordIndexPtr> index_files(const std::vector<std::string>& files, const RecordFormat& format,

@@ -22,6 +22,8 @@ using IndexingProgressFunction = std::function<void(const IndexingProgress&)>;
 /// Sets the function that is called about progress in this process; an empty one turns reports off. Safe from
 /// any thread.
 void set_indexing_progress(IndexingProgressFunction function);
+/// Calls that function, if there is one, and throws what it throws. Safe from any thread.
+void tell_indexing_progress(const IndexingProgress& progress);
 
 /// Returns the indexes of `files`, in their order. A stored index is used if it matches the file; others are
 /// built by up to `threads` threads (in the caller's thread if at most one of them could work) and stored for

@@ -63,9 +63,35 @@ RecordFetcher::RecordFetcher(std::vector<std::string> files, std::vector<RecordI
   for (const RecordIndexPtr& index : indexes_) begins_.push_back(begins_.back() + index->size());
 }
 
-RecordFetcher::Place RecordFetcher::place_of(std::int64_t position) const noexcept {
+std::size_t RecordFetcher::file_of(std::int64_t position) const noexcept {
   const auto next = std::upper_bound(begins_.begin(), begins_.end(), position);
-  const auto file = static_cast<std::size_t>(next - begins_.begin()) - 1;
+  return static_cast<std::size_t>(next - begins_.begin()) - 1;
+}
+
+RecordFetcher::RecordOfFile RecordFetcher::record_of_file(std::int64_t position) const noexcept {
+  const std::size_t file = file_of(position);
+  return {files_[file], position - begins_[file]};
+}
+
+std::vector<std::int64_t> RecordFetcher::block_starts(std::uint64_t bytes) const {
+  std::vector<std::int64_t> starts;
+  for (std::size_t file = 0; file < indexes_.size(); ++file) {
+    const RecordIndex& index = *indexes_[file];
+    if (index.size() == 0) continue;
+    const RecordIndex::Extent last = index.extent(index.size() - 1);
+    const std::uint64_t used = last.offset + last.bytes - index.extent(0).offset;
+    const auto records = static_cast<std::uint64_t>(index.size());
+    const std::uint64_t blocks = std::clamp<std::uint64_t>((used + bytes - 1) / bytes, 1, records);
+    const auto a_block = static_cast<std::int64_t>((records + blocks - 1) / blocks);
+    for (std::int64_t start = 0; start < index.size(); start += a_block)
+      starts.push_back(begins_[file] + start);
+  }
+  starts.push_back(size());
+  return starts;
+}
+
+RecordFetcher::Place RecordFetcher::place_of(std::int64_t position) const noexcept {
+  const std::size_t file = file_of(position);
   return {file, indexes_[file]->extent(position - begins_[file])};
 }
 

@@ -25,6 +25,19 @@ class RecordFetcher {
   /// The number of records in all files.
   std::int64_t size() const noexcept { return begins_.back(); }
 
+  /// A record of a file, which is named as the fetcher was given it.
+  struct RecordOfFile {
+    const std::string& file;
+    std::int64_t record;
+  };
+  /// The file that has the record at `position`, and the number of the record there. Lives as long as the
+  /// fetcher. REQUIRES: `position` is in [0, size()).
+  RecordOfFile record_of_file(std::int64_t position) const noexcept;
+
+  /// Ranges of records that lie together in a file: about `bytes` bytes of it, with the same number of
+  /// records. Returns the first record of each, ascending from 0, and `size()` at the end.
+  std::vector<std::int64_t> block_starts(std::uint64_t bytes) const;
+
   /// Returns an upper bound of the bytes that the contents of the records at `positions` have together.
   /// Throws FileError for a record that is too large. REQUIRES: each position is in [0, size()).
   std::uint64_t most_bytes(std::span<const std::int64_t> positions) const;
@@ -46,6 +59,7 @@ class RecordFetcher {
     RecordIndex::Extent extent;
   };
   Place place_of(std::int64_t position) const noexcept;
+  std::size_t file_of(std::int64_t position) const noexcept;
   FilePtr open(std::size_t file) const;
   std::uint64_t fetch_one(const File& file, const Place& place, char* to) const;
   std::uint64_t fetch_run(const File& file, std::span<const Place> run, char* to,

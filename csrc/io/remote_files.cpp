@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 #include <utility>
 
@@ -12,6 +14,8 @@
 #include "base/current_poll.h"
 #include "base/hash.h"
 #include "base/stage.h"
+#include "io/cache_limits.h"
+#include "io/cached_object.h"
 #include "io/job_share.h"
 #include "io/shared_list.h"
 #include "remote/announced_requests.h"
@@ -92,6 +96,9 @@ RemoteFiles::RemoteFiles() {
   // A child would wait without end for a lock that another thread of its parent held.
   ::pthread_atfork([] { of_process().mutex_.lock(); }, [] { of_process().mutex_.unlock(); },
                    [] { of_process().mutex_.unlock(); });
+  std::atexit([] {
+    for (DiskCache* const cache : of_process().all_caches_) cache->abandon();
+  });
 }
 
 void RemoteFiles::configure(const std::string& url, StorageOptions options, CredentialCallback callback) {
@@ -105,6 +112,48 @@ void RemoteFiles::configure(const std::string& url, StorageOptions options, Cred
 
 void RemoteFiles::set_file_system(const std::string& url, std::shared_ptr<FileSystem> files) {
   set_bucket(url, {.files = std::make_shared<const UserFileSystem>(std::move(files))});
+}
+
+void RemoteFiles::set_cache(const std::string& url, const std::string& folder, std::uint64_t max_bytes) {
+  const std::string name = bucket_of(url);
+  const std::lock_guard lock(mutex_);
+  DiskCache* const made = cache_in(folder, max_bytes);
+  const auto [known, is_new] = caches_.try_emplace(name, made);
+  if (!is_new && std::exchange(known->second, made) == made) return;
+  // Objects that are open go on as before.
+  for (auto& [known_url, object] : known_) {
+    if (bucket_of(known_url) == name) object.object.reset();
+  }
+}
+
+std::vector<DiskCache*> RemoteFiles::caches(std::span<const std::string> urls) {
+  std::vector<DiskCache*> found;
+  for (const std::string& url : urls) {
+    DiskCache* const at = user_files(url) ? nullptr : cache(url);
+    if (at != nullptr && std::find(found.begin(), found.end(), at) == found.end()) found.push_back(at);
+  }
+  return found;
+}
+
+/// The cache of an object; null: none.
+DiskCache* RemoteFiles::cache(const std::string& url) {
+  const std::lock_guard lock(mutex_);
+  const auto [known, is_new] = caches_.try_emplace(bucket_of(url), nullptr);
+  if (is_new) known->second = cache_in(environment("TDI_CACHE"), 0);
+  return known->second;
+}
+
+/// The cache in `folder`, with `mutex_` held.
+DiskCache* RemoteFiles::cache_in(const std::string& folder, std::uint64_t max_bytes) {
+  if (folder.empty()) return nullptr;
+  CacheLimits limits = cache_limits();
+  if (max_bytes != 0) limits.max_bytes = max_bytes;
+  const std::string path = std::filesystem::absolute(folder).lexically_normal().string();
+  for (DiskCache* const cache : all_caches_) {
+    if (cache->folder() == path && cache->limits() == limits) return cache;
+  }
+  all_caches_.push_back(new DiskCache(path, limits));
+  return all_caches_.back();
 }
 
 void RemoteFiles::set_default_credentials(CredentialCallback callback) {
@@ -138,7 +187,10 @@ OpenObjectPtr RemoteFiles::open(const std::string& url) {
       opened = std::make_shared<UserObject>(std::move(files), url, found.version);
     } else {
       const std::string_view head = found.head ? std::string_view(*found.head) : std::string_view();
-      opened = std::make_shared<RemoteObject>(found.place ? found.place : place(url), found.version, head);
+      auto origin =
+          std::make_shared<RemoteObject>(found.place ? found.place : place(url), found.version, head);
+      DiskCache* const kept_in = found.version.tag.empty() ? nullptr : cache(url);
+      opened = kept_in != nullptr ? OpenObjectPtr(CachedObject::make(std::move(origin), *kept_in)) : origin;
     }
     const std::lock_guard lock(mutex_);
     Known& kept = known_.try_emplace(url, found).first->second;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/of_process.h"
+#include "io/disk_cache.h"
 #include "io/file_error.h"
 #include "io/user_object.h"
 #include "remote/object_store.h"
@@ -34,6 +35,11 @@ class RemoteFiles {
   /// `callback` are for `make_store`; the option "timeout" is how many seconds a read waits for progress
   /// (120). Throws std::invalid_argument naming an option that is wrong.
   void configure(const std::string& url, StorageOptions options, CredentialCallback callback);
+  /// Their bytes are kept in a cache in `folder` from now on, or in none where that is "". `max_bytes`: 0 for
+  /// what the environment says. Throws std::invalid_argument for variables that are no numbers.
+  void set_cache(const std::string& url, const std::string& folder, std::uint64_t max_bytes);
+  /// The caches of these objects, each once.
+  std::vector<DiskCache*> caches(std::span<const std::string> urls);
   /// These objects are read by `files` from now on.
   void set_file_system(const std::string& url, std::shared_ptr<FileSystem> files);
   /// Is asked for credentials where no other callback is given and nothing else has any.
@@ -89,6 +95,8 @@ class RemoteFiles {
   void set_bucket(const std::string& url, Bucket bucket);
   Bucket bucket(const std::string& url);
   UserFileSystemPtr user_files(const std::string& url);
+  DiskCache* cache(const std::string& url);
+  DiskCache* cache_in(const std::string& folder, std::uint64_t max_bytes);
   PlacePtr place(const std::string& url);
   std::optional<Known> known(const std::string& url) const;
   Known look(const std::string& url);
@@ -103,6 +111,8 @@ class RemoteFiles {
   mutable std::mutex mutex_;  ///< no thread holds it while the process forks
   CredentialCallback default_callback_;
   std::map<std::string, Bucket> buckets_;         ///< by scheme and authority
+  std::map<std::string, DiskCache*> caches_;      ///< by scheme and authority; null: none
+  std::vector<DiskCache*> all_caches_;            ///< never destroyed, as objects may use them to the end
   std::unordered_map<std::string, Known> known_;  ///< by URL
   std::deque<std::string> with_heads_;  ///< those that have a head, and maybe others; the oldest first
   OfProcess<Looks> looks_;

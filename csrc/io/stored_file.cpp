@@ -2,7 +2,6 @@
 #include "io/stored_file.h"
 
 #include <array>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -15,7 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/hash.h"
+#include "io/file_bytes.h"
 #include "io/manifest.h"
 #include "io/whole_object.h"
 #include "remote/url.h"
@@ -42,21 +43,9 @@ std::optional<fs::path> cache_folder() {
   return fs::path(home) / ".cache" / "torch_distinput";
 }
 
-/// An open descriptor, closed by the destructor; -1 where the file could not be opened.
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags, ::mode_t mode = 0)
-      : number_(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode)) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const noexcept { return number_; }
-
- private:
-  int number_;
-};
+Descriptor open_file_at(const std::string& path, int flags, ::mode_t mode = 0) {
+  return Descriptor(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode));
+}
 
 /// Whether what is stored may be believed: it is a regular file of the user, of the data's owner or of root,
 /// and only users who may write to the data may write to it.
@@ -65,16 +54,6 @@ bool is_trusted(const struct ::stat& stored, const struct ::stat& data) {
   const bool group_writes =
       (stored.st_mode & S_IWGRP) != 0 && ((data.st_mode & S_IWGRP) == 0 || stored.st_gid != data.st_gid);
   return S_ISREG(stored.st_mode) && own && !group_writes && (stored.st_mode & S_IWOTH) == 0;
-}
-
-bool write_all(int descriptor, std::span<const char> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-  return true;
 }
 
 /// A name beside `place` that no other thread, process or host uses.
@@ -91,11 +70,12 @@ bool write_whole(const fs::path& place, const struct ::stat& data, std::span<con
   {
     // The kernel applies the umask. Others never write: what they wrote would not be believed.
     const ::mode_t mode = data.st_mode & 0664;
-    const Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
-    if (file.get() < 0) return false;
+    const Descriptor file = open_file_at(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
+    if (file.number() < 0) return false;
     struct ::stat status;
     // Some mounts give every file one mode or owner.
-    written = write_all(file.get(), bytes) && ::fstat(file.get(), &status) == 0 && is_trusted(status, data);
+    written =
+        write_at(file.number(), bytes, 0) && ::fstat(file.number(), &status) == 0 && is_trusted(status, data);
   }
   if (written && ::rename(temporary.c_str(), place.c_str()) == 0) return true;
   ::unlink(temporary.c_str());
@@ -106,18 +86,13 @@ bool write_whole(const fs::path& place, const struct ::stat& data, std::span<con
 /// `most`. Does not wait for a pipe.
 std::optional<std::vector<char>> read_whole(const std::string& path, const struct ::stat& data,
                                             std::uint64_t most) {
-  const Descriptor file(path, O_RDONLY | O_NONBLOCK);
+  const Descriptor file = open_file_at(path, O_RDONLY | O_NONBLOCK);
   struct ::stat status;
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !is_trusted(status, data)) return std::nullopt;
+  if (file.number() < 0 || ::fstat(file.number(), &status) != 0 || !is_trusted(status, data))
+    return std::nullopt;
   if (static_cast<std::uint64_t>(status.st_size) > most) return std::nullopt;
   std::vector<char> bytes(static_cast<std::size_t>(status.st_size));
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t count = ::read(file.get(), bytes.data() + done, bytes.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return std::nullopt;
-    done += static_cast<std::size_t>(count);
-  }
+  if (!read_at(file.number(), bytes, 0)) return std::nullopt;
   return bytes;
 }
 

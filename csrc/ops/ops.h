@@ -8,6 +8,7 @@
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/node.h"
 #include "torch_distinput/records.h"
+#include "torch_distinput/row_cost.h"
 
 /// \file
 /// The ops: one factory each, with its class in the .cpp file of the same name, whose doc says what the op
@@ -55,6 +56,8 @@ NodePtr concatenate(NodePtr first, NodePtr second);
 NodePtr zip(StructurePtr structure, std::vector<NodePtr> inputs);
 /// Keeps elements in memory when they are first read.
 NodePtr cache(NodePtr input);
+/// The same in memory that the ranks of a job on a host share.
+NodePtr shared_cache(NodePtr input);
 /// Reads up to `buffer_size` elements ahead; 0 means none, and -1 lets the library choose.
 NodePtr prefetch(NodePtr input, std::int64_t buffer_size);
 /// The results of `function` for each element.
@@ -72,12 +75,17 @@ NodePtr padded_batch(NodePtr input, std::int64_t batch_size, PaddedBatchOptions 
 /// Padded batches of elements of similar length (`length` returns one int scalar), as tf.data's
 /// bucket_by_sequence_length.
 NodePtr bucket_by_length(NodePtr input, FunctionPtr length, BucketOptions options);
+/// Padded batches of elements whose costs add up to at most `budget`; a row that costs more is an error. Not
+/// in tf.data.
+NodePtr batch_by_cost(NodePtr input, RowCost cost, double budget, CostBatchOptions options);
 /// Elements of `inputs`, each from an input drawn at random by weight, until all have ended.
 NodePtr sample_from_datasets(std::vector<NodePtr> inputs, SampleOptions options);
 /// Elements of `inputs`, each from the input whose index (int64 scalar) is the next element of `choice`.
 NodePtr choose_from_datasets(std::vector<NodePtr> inputs, NodePtr choice);
 /// Documents of tokens joined to rows of `sequence_length` tokens. Not in tf.data.
 NodePtr pack(NodePtr input, std::int64_t sequence_length, PackOptions options);
+/// The input, with known lengths of its elements. Not in tf.data.
+NodePtr with_lengths(NodePtr input, LengthOptions options);
 /// The elements without those that are equal to an earlier one.
 NodePtr unique(NodePtr input);
 /// The input, with an error if it has more or fewer than `cardinality` elements (-1: infinitely many).

@@ -33,12 +33,17 @@ std::string replaced_text(const ObjectVersion& wanted, const ObjectVersion& foun
          shown(found) + " is there";
 }
 
-RangeTransfer::RangeTransfer(PlacePtr place, ObjectVersion version, ByteRange range, Block memory)
-    : place_(std::move(place)), version_(std::move(version)), range_(range), memory_(std::move(memory)) {}
+RangeTransfer::RangeTransfer(PlacePtr place, ObjectVersion version, ByteRange range, Block memory,
+                             Arrival arrival)
+    : place_(std::move(place)),
+      version_(std::move(version)),
+      range_(range),
+      memory_(std::move(memory)),
+      arrival_(std::move(arrival)) {}
 
 std::span<const char> RangeTransfer::wait(const Poll& poll) {
   finished_.wait(poll);
-  return {static_cast<const char*>(memory_.data()), static_cast<std::size_t>(range_.size)};
+  return bytes();
 }
 
 HttpRequest RangeTransfer::request(SigningTime now) {
@@ -105,6 +110,11 @@ bool RangeTransfer::take(std::span<const char> bytes) {
 
 Transfer::Refusal RangeTransfer::refuse(const HttpHead& head, std::string_view body, int tries) {
   return place_->refuse(head, body, tries);
+}
+
+void RangeTransfer::finish(std::exception_ptr error) {
+  finished_.set(std::move(error));
+  if (arrival_) arrival_(shared_from_this());
 }
 
 ObjectError RangeTransfer::give_up(const std::string& problem, int tries, double seconds) {

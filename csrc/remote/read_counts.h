@@ -8,7 +8,10 @@ namespace torch_distinput {
 /// Bytes of objects that this process has asked for. Safe from any thread; a forked child counts on.
 struct ReadCounts {
   Counter asked;
-  Counter unread;  ///< that came and nobody read
+  Counter unread;          ///< that came and nobody read
+  Counter cached;          ///< that a cache on disk had: nobody was asked for them
+  Counter cached_blocks;   ///< that were written to it
+  Counter damaged_blocks;  ///< of it that were damaged
 
   static ReadCounts& of_process() noexcept {
     static ReadCounts counts;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/stage.h"
@@ -55,11 +56,22 @@ RemoteObject::~RemoteObject() {
   for (const auto& [offset, piece] : window->pieces) drop(*piece);
 }
 
-void RemoteObject::will_read(std::span<const ByteRange> all) {
+void RemoteObject::will_read(std::span<const ByteRange> ranges) { announce(ranges); }
+
+void RemoteObject::will_take(std::span<const ByteRange> ranges) {
+  for (const auto& transfer : announce(ranges)) arrival_(transfer);
+}
+
+/// Asks for what has not been asked for. Returns the transfers of the ranges that were over before.
+std::vector<std::shared_ptr<RangeTransfer>> RemoteObject::announce(std::span<const ByteRange> all) {
   // The size of an object is the word of its server.
   const std::vector<ByteRange> ranges = first_bytes(all, AheadLedger::kMostBytes);
   const std::vector<ByteRange> wanted = plan_requests(ranges, rules());
-  if (AnnouncedRequests* const counted = AnnouncedRequests::current()) return counted->add(wanted);
+  std::vector<std::shared_ptr<RangeTransfer>> over;
+  if (AnnouncedRequests* const counted = AnnouncedRequests::current()) {
+    counted->add(wanted);
+    return over;
+  }
   place_->store().prepare(signing_time());
   std::vector<AheadLedger::Entry> excess;
   Window& window = window_.get();
@@ -69,9 +81,39 @@ void RemoteObject::will_read(std::span<const ByteRange> all) {
       for (const ByteRange& part : missing(window, shared(range, {0, version_.size})))
         ask(window, part, excess);
     }
-    for (const ByteRange& range : ranges) want(window, range);
+    for (const ByteRange& range : ranges) {
+      want(window, range);
+      for (auto next = first_piece(window, range); next != window.pieces.end() && next->first < range.end();
+           ++next) {
+        if (next->second->transfer->is_over()) over.push_back(next->second->transfer);
+      }
+    }
   }
   for (const auto& [fetch, owner, bytes] : excess) owner->forget(fetch);
+  return over;
+}
+
+void RemoteObject::let_go(const ByteRange& range) {
+  std::vector<FetchId> gone;
+  Window& window = window_.get();
+  {
+    const std::lock_guard lock(window.mutex);
+    for (auto next = first_piece(window, range); next != window.pieces.end() && next->first < range.end();) {
+      const auto found = next++;
+      Piece& piece = *found->second;
+      const auto wanted = piece.unread.find(AheadClaim::current());
+      if (wanted == piece.unread.end()) continue;
+      const ByteRange part = shared(piece.transfer->range(), range);
+      wanted->second.remove(part);
+      piece.read += part.size;
+      if (wanted->second.empty()) piece.unread.erase(wanted);
+      if (!piece.unread.empty() || piece.readers > 0) continue;
+      gone.push_back(piece.fetch);
+      drop(piece);
+      window.pieces.erase(found);
+    }
+  }
+  for (const FetchId fetch : gone) AheadLedger::of_process().remove(fetch);
 }
 
 std::size_t RemoteObject::read(std::span<char> into, std::uint64_t offset, const Poll& poll) {
@@ -117,11 +159,16 @@ void RemoteObject::read_once(std::span<char> into, std::uint64_t offset, const P
   leave(pieces, range, /*was_read=*/true);
 }
 
+/// The first piece that may have bytes of `range`.
+RemoteObject::Pieces::iterator RemoteObject::first_piece(Window& window, const ByteRange& range) {
+  auto next = window.pieces.upper_bound(range.offset);
+  return next == window.pieces.begin() ? next : std::prev(next);
+}
+
 /// Keeps the pieces that have bytes of `range` until these are read.
 void RemoteObject::want(Window& window, const ByteRange& range) {
-  auto next = window.pieces.upper_bound(range.offset);
-  if (next != window.pieces.begin()) --next;
-  for (; next != window.pieces.end() && next->first < range.end(); ++next)
+  for (auto next = first_piece(window, range); next != window.pieces.end() && next->first < range.end();
+       ++next)
     next->second->unread[AheadClaim::current()].add(shared(next->second->transfer->range(), range));
 }
 
@@ -178,7 +225,7 @@ std::vector<ByteRange> RemoteObject::missing(const Window& window, const ByteRan
 void RemoteObject::ask(Window& window, const ByteRange& range, std::vector<AheadLedger::Entry>& excess) {
   auto piece = std::make_shared<Piece>();
   piece->transfer = std::make_shared<RangeTransfer>(
-      place_, version_, range, host_pool()->acquire(static_cast<std::size_t>(range.size)));
+      place_, version_, range, host_pool()->acquire(static_cast<std::size_t>(range.size)), arrival_);
   piece->fetch = Engine::of_process().begin(piece->transfer);
   AheadLedger::of_process().add({piece->fetch, shared_from_this(), range.size}, excess);
   ReadCounts::of_process().asked.add(static_cast<std::int64_t>(range.size));
@@ -217,8 +264,7 @@ std::vector<RemoteObject::PiecePtr> RemoteObject::pieces_for(const ByteRange& ra
 
 /// What failed while nobody waited for it may do better now.
 void RemoteObject::drop_failed(Window& window, const ByteRange& range, std::vector<FetchId>& gone) {
-  auto next = window.pieces.upper_bound(range.offset);
-  if (next != window.pieces.begin()) --next;
+  auto next = first_piece(window, range);
   while (next != window.pieces.end() && next->first < range.end()) {
     const auto piece = next++;
     if (piece->second->readers > 0 || !piece->second->transfer->has_failed()) continue;

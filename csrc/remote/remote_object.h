@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/of_process.h"
@@ -42,6 +43,12 @@ class RemoteObject final : public OpenObject,
   /// Ranges near to each other become one request, long ones several. They are asked for by this thread's
   /// AheadClaim. What is never read makes room for others in the end.
   void will_read(std::span<const ByteRange> ranges) override;
+  /// Asks for bytes that `arrival` wants, which is told of all that comes, and now of what has come before.
+  void will_take(std::span<const ByteRange> ranges);
+  /// This thread's AheadClaim does not want these bytes any more: it has taken them.
+  void let_go(const ByteRange& range);
+  /// Sets what is told of each transfer that is over. REQUIRES: nothing was asked for yet.
+  void set_arrival(RangeTransfer::Arrival arrival) { arrival_ = std::move(arrival); }
   /// Bytes that come after `poll` has thrown are kept.
   std::size_t read(std::span<char> into, std::uint64_t offset, const Poll& poll) override;
   void forget(FetchId fetch) override;
@@ -57,15 +64,18 @@ class RemoteObject final : public OpenObject,
     std::uint64_t read = 0;             ///< bytes that were copied
   };
   using PiecePtr = std::shared_ptr<Piece>;
+  using Pieces = std::map<std::uint64_t, PiecePtr>;
   /// The pieces of one process by their offsets. They do not overlap.
   struct Window {
     std::mutex mutex;
-    std::map<std::uint64_t, PiecePtr> pieces;
+    Pieces pieces;
   };
 
+  std::vector<std::shared_ptr<RangeTransfer>> announce(std::span<const ByteRange> ranges);
   std::vector<ByteRange> missing(const Window& window, const ByteRange& range) const;
   void ask(Window& window, const ByteRange& range, std::vector<AheadLedger::Entry>& excess);
   static void drop(const Piece& piece) noexcept;
+  static Pieces::iterator first_piece(Window& window, const ByteRange& range);
   static void want(Window& window, const ByteRange& range);
   static void drop_failed(Window& window, const ByteRange& range, std::vector<FetchId>& gone);
   std::vector<PiecePtr> pieces_for(const ByteRange& range);
@@ -76,6 +86,7 @@ class RemoteObject final : public OpenObject,
 
   PlacePtr place_;
   ObjectVersion version_;
+  RangeTransfer::Arrival arrival_;
   OfProcess<Window> window_;
 };
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "runtime/permutation.h"
+#include "runtime/mix_keys.h"
 
 namespace torch_distinput {
 namespace {

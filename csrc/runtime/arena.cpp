@@ -7,10 +7,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <utility>
-
-#include <sched.h>
 
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
@@ -20,6 +17,7 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
+#include "base/cpus.h"
 #include "base/fork_guard.h"
 #include "base/stage.h"
 #include "runtime/side_by_side.h"
@@ -119,13 +117,6 @@ int local_world_size() {
 }
 
 }  // namespace
-
-int available_cpus() {
-  cpu_set_t mask;
-  if (::sched_getaffinity(0, sizeof(mask), &mask) == 0) return std::max(1, CPU_COUNT(&mask));
-  // More CPUs than cpu_set_t has bits.
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 std::shared_ptr<Executor> shared_arena() {
   if (inherited_arena()) return serial_executor();

@@ -9,9 +9,6 @@ namespace torch_distinput {
 
 // The functions below are safe from any thread.
 
-/// CPUs that this process may run on (its affinity mask), at least 1.
-int available_cpus();
-
 /// The process-wide oneTBB arena, made at the first call: `available_cpus()` threads divided by the
 /// environment's LOCAL_WORLD_SIZE (the processes that share the machine), at least 1. Its tasks must not
 /// block, do I/O or run users' code. Never destroyed.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/permutation.h"
+#include "runtime/mix_keys.h"
 
 namespace torch_distinput {
 namespace {
@@ -66,23 +66,30 @@ std::int64_t KeyedSplit::rare_before(std::int64_t position) const noexcept {
   return here.stratum + (here.drawn < here.offset ? 1 : 0);
 }
 
-KeyedSplit::Run KeyedSplit::run(std::int64_t position) const noexcept {
-  const Place here = place(position);
-  Run run(*this);
-  run.stratum_ = here.stratum;
-  run.first_ = static_cast<std::uint64_t>(position - here.offset) * share_;
-  run.length_ = length(run.first_);
-  run.offset_ = here.offset;
-  run.drawn_ = here.drawn;
-  return run;
-}
-
-void KeyedSplit::Run::begin_stratum() noexcept {
-  ++stratum_;
-  first_ += static_cast<std::uint64_t>(length_) * split_.share_;
-  length_ = split_.length(first_);
-  offset_ = 0;
-  drawn_ = split_.drawn(stratum_, length_);
+std::size_t KeyedSplit::deal_run(std::int64_t position, std::span<std::int64_t> offsets,
+                                 std::int64_t* rare) const noexcept {
+  const KeyedSplit split = *this;  // which the writes below cannot change
+  Place here = place(position);
+  auto first = static_cast<std::uint64_t>(position - here.offset) * share_;
+  std::size_t rares = 0;
+  std::size_t commons = 0;
+  for (std::size_t i = 0; i < offsets.size();) {
+    const std::int64_t size = split.length(first);
+    const std::size_t end = std::min(offsets.size(), i + static_cast<std::size_t>(size - here.offset));
+    const std::size_t drawn_at = i + static_cast<std::size_t>(here.drawn - here.offset);
+    for (; i < end; ++i) {
+      // Both are written, because a branch on a random side would be mispredicted half of the time.
+      const std::int64_t offset = offsets[i];
+      rare[rares] = offset;
+      offsets[commons] = offset;
+      const std::size_t is_rare = i == drawn_at ? 1 : 0;
+      rares += is_rare;
+      commons += 1 - is_rare;
+    }
+    first += static_cast<std::uint64_t>(size) * split.share_;
+    here = {here.stratum + 1, 0, split.drawn(here.stratum + 1, split.length(first))};
+  }
+  return rares;
 }
 
 /// The first position q with `number` + 1 common positions up to q, where `rare_before` counts the others.
@@ -112,6 +119,11 @@ std::int64_t KeyedSplit::earliest_position_of(Side side, std::int64_t number) co
     return common_position(number, [this](std::int64_t position) { return place(position).stratum; });
   const Wide begin = ((Wide{static_cast<std::uint64_t>(number)} << 64) + (share_ - 1)) / share_;
   return begin > kFurthest ? kNever : static_cast<std::int64_t>(begin);
+}
+
+std::int64_t KeyedSplit::most_before(Side side, std::int64_t position) const noexcept {
+  const Place here = place(position);
+  return side == Side::kCommon ? position - here.stratum : here.stratum + (here.offset > 0 ? 1 : 0);
 }
 
 }  // namespace torch_distinput

@@ -1,8 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 namespace torch_distinput {
 
@@ -30,14 +32,18 @@ class KeyedSplit {
   /// Positions before `position` that the rare side has.
   std::int64_t rare_before(std::int64_t position) const noexcept;
 
-  /// Deals one position after the other, faster than by `deal`.
-  class Run;
-  Run run(std::int64_t position) const noexcept;
+  /// Deals as many positions as there are `offsets`, from `position` on, faster than by `deal`: moves the
+  /// offsets of the rare side to `rare`, which has room for all, and those of the common side to the front.
+  /// Both keep their order. Returns how many the rare side has.
+  std::size_t deal_run(std::int64_t position, std::span<std::int64_t> offsets,
+                       std::int64_t* rare) const noexcept;
 
   /// The position that is number `number` of `side`; `kNever` where that is beyond 2^62.
   std::int64_t position_of(Side side, std::int64_t number) const noexcept;
   /// The least of these positions under any key.
   std::int64_t earliest_position_of(Side side, std::int64_t number) const noexcept;
+  /// The most positions before `position` that `side` has under any key.
+  std::int64_t most_before(Side side, std::int64_t position) const noexcept;
 
  private:
   struct Place;
@@ -51,28 +57,6 @@ class KeyedSplit {
   std::uint64_t key_;
   std::uint64_t quotient_;   ///< of 2^64 - 1 by the share
   std::uint64_t remainder_;  ///< of the same
-};
-
-class KeyedSplit::Run {
- public:
-  /// The side of this position; goes on to the next.
-  Side next() noexcept {
-    const bool rare = offset_ == drawn_;
-    if (++offset_ == length_) begin_stratum();
-    return rare ? Side::kRare : Side::kCommon;
-  }
-
- private:
-  friend class KeyedSplit;
-  explicit Run(const KeyedSplit& split) noexcept : split_(split) {}
-  void begin_stratum() noexcept;
-
-  const KeyedSplit& split_;
-  std::int64_t stratum_ = 0;
-  std::uint64_t first_ = 0;  ///< the fraction of its first position
-  std::int64_t length_ = 0;
-  std::int64_t offset_ = 0;
-  std::int64_t drawn_ = 0;
 };
 
 }  // namespace torch_distinput

@@ -9,7 +9,7 @@
 #include <queue>
 #include <utility>
 
-#include "runtime/permutation.h"
+#include "runtime/mix_keys.h"
 
 namespace torch_distinput {
 namespace {
@@ -24,29 +24,54 @@ std::int64_t sum_or_never(std::int64_t a, std::int64_t b) {
 
 }  // namespace
 
-MixtureOrder::MixtureOrder(std::span<const double> weights, std::uint64_t key)
-    : key_(key), ended_(weights.size(), 0) {
+MixtureOrder::MixtureOrder(std::vector<WeightsFromPosition> weights, std::uint64_t key)
+    : weights_(std::move(weights)), key_(key), has_ended_(weights_.front().weights.size(), false) {
+  begin_weights(0);
+}
+
+/// The next weights hold from `position` on.
+void MixtureOrder::begin_weights(std::int64_t position) {
+  const std::vector<double>& weights = weights_[begins_.size()].weights;
+  begins_.push_back(
+      {position, phases_.empty() ? std::vector<std::int64_t>(weights.size(), 0) : counts(position)});
   // Sums of weights must be finite, and not 0.
   const double most = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
-  using Open = std::pair<double, Index>;
-  std::priority_queue<Open, std::vector<Open>, std::greater<>> open;
+  const auto heavier = [this](Flow a, Flow b) {
+    return std::pair(at(a.node).weight, a.node) > std::pair(at(b.node).weight, b.node);
+  };
+  std::priority_queue<Flow, std::vector<Flow>, decltype(heavier)> open(heavier);
   for (std::size_t input = 0; input < weights.size(); ++input) {
-    if (weights[input] == 0) continue;
+    if (weights[input] == 0 || has_ended_[input]) continue;
     const double weight = std::max(weights[input] / most, std::numeric_limits<double>::min());
-    open.emplace(weight, static_cast<Index>(nodes_.size()));
-    nodes_.push_back({.weight = weight, .input = input, .split = KeyedSplit(0, 0)});
+    open.push({leaf(input, weight), begins_.back().counts[input]});
   }
   const auto take = [&] {
-    const Index node = open.top().second;
+    const Flow lightest = open.top();
     open.pop();
-    return Flow{node, 0};
+    return lightest;
   };
   while (open.size() > 1) {
     const Flow lighter = take();
-    const Index joined = join(lighter, take()).node;
-    open.emplace(at(joined).weight, joined);
+    open.push(join(lighter, take()));
   }
-  phases_.push_back({0, open.empty() ? kNone : open.top().second, 0});
+  begin_phase(position, open.empty() ? Flow{kNone, 0} : open.top());
+}
+
+/// From `position` on, `root` draws. Where there is none, the next weights hold at once.
+void MixtureOrder::begin_phase(std::int64_t position, Flow root) {
+  phases_.push_back({position, root.node, root.count});
+  if (root.node == kNone && has_more_weights()) begin_weights(position);
+}
+
+MixtureOrder::Index MixtureOrder::leaf(std::size_t input, double weight) {
+  Node leaf{.weight = weight, .input = input, .split = KeyedSplit(0, 0)};
+  if (!sizes_.empty()) leaf.end = sizes_[input];
+  nodes_.push_back(leaf);
+  return static_cast<Index>(nodes_.size()) - 1;
+}
+
+void MixtureOrder::reach(std::int64_t position) {
+  while (has_more_weights() && next_weights() <= position) begin_weights(next_weights());
 }
 
 std::vector<MixtureOrder::Phase>::const_iterator MixtureOrder::phase_at(std::int64_t position) const {
@@ -107,7 +132,7 @@ std::int64_t MixtureOrder::end_of(const Node& node) const {
 
 bool MixtureOrder::ends_before(std::int64_t position) const { return root_at(position).node == kNone; }
 
-MixtureOrder::Place MixtureOrder::locate(std::int64_t position) const {
+InputOrder::Place MixtureOrder::locate(std::int64_t position) const {
   Flow here = root_at(position);
   while (!is_leaf(here.node)) here = drawn_child(here);
   return {at(here.node).input, here.count};
@@ -134,24 +159,20 @@ void MixtureOrder::deal_run(Flow here, std::span<std::int64_t> offsets, std::spa
   if (offsets.empty()) return;
   if (is_leaf(here.node)) return take(at(here.node).input, here.count, offsets);
   const Node& node = at(here.node);
-  KeyedSplit::Run run = node.split.run(here.count - node.begin);
-  std::size_t rare = 0;
-  std::size_t common = 0;
-  for (const std::int64_t offset : offsets) {
-    // Both are written, because a branch on a random side would be mispredicted half of the time.
-    const std::size_t is_rare = run.next() == Side::kRare ? 1 : 0;
-    scratch[rare] = offset;
-    offsets[common] = offset;
-    rare += is_rare;
-    common += 1 - is_rare;
-  }
+  const std::size_t rare = node.split.deal_run(here.count - node.begin, offsets, scratch.data());
+  const std::size_t common = offsets.size() - rare;
   std::copy_n(scratch.begin(), rare, offsets.begin() + static_cast<std::ptrdiff_t>(common));
   deal_run(child(here, Side::kCommon), offsets.first(common), scratch, take);
   deal_run(child(here, Side::kRare), offsets.subspan(common), scratch, take);
 }
 
 std::vector<std::int64_t> MixtureOrder::counts(std::int64_t position) const {
-  std::vector<std::int64_t> counts = ended_;
+  const auto after = [](std::int64_t wanted, const Begin& begin) { return wanted < begin.position; };
+  const Begin& last = *std::prev(std::upper_bound(begins_.begin(), begins_.end(), position, after));
+  std::vector<std::int64_t> counts = last.counts;
+  for (const End& end : ends_) {
+    if (end.position >= last.position && end.position <= position) counts[end.input] = end.count;
+  }
   const Flow root = root_at(position);
   if (root.node != kNone) count_below(root, counts);
   return counts;
@@ -175,35 +196,64 @@ void MixtureOrder::end(std::int64_t position) {
     others.push_back(child(here, is_rare ? Side::kCommon : Side::kRare));
     here = drawn;
   }
-  ended_[at(here.node).input] = here.count;
+  const std::size_t input = at(here.node).input;
+  has_ended_[input] = true;
+  ends_.push_back({position, input, here.count});
   Flow root{kNone, 0};
   for (; !others.empty(); others.pop_back())
     root = root.node == kNone ? others.back() : join(root, others.back());
-  phases_.push_back({position, root.node, root.count});
+  begin_phase(position, root);
 }
 
-std::int64_t MixtureOrder::end_all(std::span<const std::int64_t> sizes) {
-  // Flowren come before their parents.
-  for (Node& node : nodes_) node.end = node.rare == kNone ? sizes[node.input] : end_of(node);
+std::int64_t MixtureOrder::end_all(std::vector<std::int64_t> sizes) {
+  sizes_ = std::move(sizes);
+  // Children come before their parents.
+  for (Node& node : nodes_) node.end = node.rare == kNone ? sizes_[node.input] : end_of(node);
   while (phases_.back().root != kNone) {
     const Phase& last = phases_.back();
     const std::int64_t count = at(last.root).end;
-    if (count == kNever) return kNever;
-    end(last.begin + (count - last.count));
+    const std::int64_t position = count == kNever ? kNever : sum_or_never(last.begin, count - last.count);
+    if (has_more_weights() && next_weights() <= position)
+      begin_weights(next_weights());
+    else if (position == kNever)
+      return kNever;
+    else
+      end(position);
   }
   return phases_.back().begin;
 }
 
-std::int64_t MixtureOrder::sure_length(std::span<const std::int64_t> sizes) const {
-  const Index root = phases_.front().root;
-  return root == kNone ? 0 : sure_length_of(root, sizes);
+std::int64_t MixtureOrder::sure_length(std::vector<std::int64_t> left) {
+  while (has_more_weights()) begin_weights(next_weights());
+  for (std::size_t i = 0; i < phases_.size(); ++i) {
+    const Phase& phase = phases_[i];
+    if (phase.root == kNone) return phase.begin;
+    const std::int64_t sure = sum_or_never(phase.begin, sure_length_of(phase.root, left));
+    if (i + 1 == phases_.size() || sure < phases_[i + 1].begin) return sure;
+    take_most(phase.root, phases_[i + 1].begin - phase.begin, left);
+  }
+  return 0;
 }
 
-std::int64_t MixtureOrder::sure_length_of(Index node, std::span<const std::int64_t> sizes) const {
-  if (is_leaf(node)) return sizes[at(node).input];
+/// The positions that `node` can pass on before an input below it may be short, under any key, where the
+/// inputs have `left` elements.
+std::int64_t MixtureOrder::sure_length_of(Index node, std::span<const std::int64_t> left) const {
+  if (is_leaf(node)) return left[at(node).input];
   const KeyedSplit& split = at(node).split;
-  return std::min(split.earliest_position_of(Side::kRare, sure_length_of(at(node).rare, sizes)),
-                  split.earliest_position_of(Side::kCommon, sure_length_of(at(node).common, sizes)));
+  return std::min(split.earliest_position_of(Side::kRare, sure_length_of(at(node).rare, left)),
+                  split.earliest_position_of(Side::kCommon, sure_length_of(at(node).common, left)));
+}
+
+/// Takes from `left` the most elements that each input below `node` can give of `count`, under any key.
+void MixtureOrder::take_most(Index node, std::int64_t count, std::span<std::int64_t> left) const {
+  if (is_leaf(node)) {
+    std::int64_t& elements = left[at(node).input];
+    if (elements != kNever) elements -= count;
+    return;
+  }
+  const KeyedSplit& split = at(node).split;
+  take_most(at(node).rare, split.most_before(Side::kRare, count), left);
+  take_most(at(node).common, split.most_before(Side::kCommon, count), left);
 }
 
 }  // namespace torch_distinput

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "runtime/mix_keys.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -13,17 +15,9 @@
 namespace torch_distinput {
 namespace {
 
-constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
 constexpr std::uint32_t kMultiplier1 = 0x7feb352d;
 constexpr std::uint32_t kMultiplier2 = 0x846ca68b;
 constexpr std::size_t kChunk = 256;
-
-/// The finalizer of splitmix64.
-std::uint64_t mix(std::uint64_t z) noexcept {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
 
 std::uint32_t round_function(std::uint32_t half, std::uint32_t key) noexcept {
   std::uint32_t x = (half ^ key) * kMultiplier1;
@@ -123,10 +117,6 @@ void permute_batch(const FeistelNetwork& net, std::span<std::int64_t> batch) noe
 }
 
 }  // namespace
-
-std::uint64_t mix_keys(std::uint64_t a, std::uint64_t b) noexcept {
-  return mix(mix(a + kGolden) + kGolden * (b + 1));
-}
 
 Permutation::Permutation(std::int64_t n, std::uint64_t key) {
   constexpr std::int64_t kMax = std::int64_t{1} << 62;

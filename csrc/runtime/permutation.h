@@ -10,9 +10,6 @@ namespace torch_distinput {
 /// Stored in saved states: another version draws other orders, so states of it cannot be restored.
 inline constexpr int kPermutationVersion = 1;
 
-/// Derives a key from two. Their order matters; each bit of either changes about half of the result's bits.
-std::uint64_t mix_keys(std::uint64_t a, std::uint64_t b) noexcept;
-
 /// An unbalanced Feistel network on [0, 2^k), the smallest such domain that holds [0, size). Halves have at
 /// most 31 bits, so all arithmetic is 32 bits wide.
 struct FeistelNetwork {

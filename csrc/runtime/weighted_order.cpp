@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "runtime/permutation.h"
+#include "runtime/mix_keys.h"
 
 namespace torch_distinput {
 namespace {

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "runtime/mix_keys.h"
 #include "runtime/permutation.h"
 
 namespace torch_distinput {

@@ -1,4 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -89,7 +91,41 @@ class ElementSlicesPlan final : public Plan {
     return elements;
   }
 
+  bool knows_lengths(std::size_t leaf) const override {
+    if (leaf >= slices_->columns.size()) return false;
+    const auto& column = slices_->columns[leaf];
+    return column ? column->tensor.dim() > 1 : std::holds_alternative<Ragged>(slices_->value.leaves()[leaf]);
+  }
+  void lengths(std::size_t leaf, std::span<std::int64_t> positions) const override {
+    if (const auto& column = slices_->columns[leaf])
+      return std::fill(positions.begin(), positions.end(), column->tensor.size(1));
+    const ReadGuard memory(ragged(leaf).offsets);
+    const auto* const bounds = reinterpret_cast<const std::int64_t*>(memory.data());
+    for (std::int64_t& position : positions) position = bounds[position + 1] - bounds[position];
+  }
+
+  /// Of lists of numbers, copies the pieces alone.
+  void gather_pieces(std::size_t leaf, c10::ScalarType dtype, std::span<const Segment> pieces,
+                     std::span<char* const> to) const override {
+    const auto* const lists = std::get_if<Ragged>(&slices_->value.leaves()[leaf]);
+    if (lists == nullptr || lists->values.dim() != 1 || lists->values.scalar_type() != dtype ||
+        !lists->values.is_contiguous())
+      return Plan::gather_pieces(leaf, dtype, pieces, to);
+    const ReadGuard offsets(lists->offsets);
+    const ReadGuard values(lists->values);
+    const auto* const bounds = reinterpret_cast<const std::int64_t*>(offsets.data());
+    const auto item = static_cast<std::int64_t>(c10::elementSize(dtype));
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const auto& [element, begin, end] = pieces[i];
+      if (begin < end)
+        std::memcpy(to[i], values.data() + (bounds[element] + begin) * item,
+                    static_cast<std::size_t>((end - begin) * item));
+    }
+  }
+
  private:
+  const Ragged& ragged(std::size_t leaf) const { return std::get<Ragged>(slices_->value.leaves()[leaf]); }
+
   std::shared_ptr<const Slices> slices_;
   std::shared_ptr<BufferPool> pool_;
 };

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "workers/consumer_end.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "workers/fork_record.h"
@@ -67,25 +68,44 @@ void SlabsInUse::discard(std::uint64_t slab) noexcept {
   memory_->segment().discard(slab, end_of_slab(memory_->segment(), slab));
 }
 
-void SlabsInUse::end() {
+std::uint64_t SlabsInUse::discard_except(const std::set<std::uint64_t>& used, std::uint64_t begin,
+                                         std::uint64_t end) {
   const SharedSegment& segment = memory_->segment();
+  if (locks_) locks_->drop_except(used, begin, end);
+  for (auto slab = used.lower_bound(begin); slab != used.lower_bound(end); ++slab) {
+    segment.discard(begin, *slab - kSlabHead);
+    begin = end_of_slab(segment, *slab);
+  }
+  segment.discard(begin, end);
+  return begin;
+}
+
+void SlabsInUse::renew(int worker) {
+  WorkerControl& control = memory_->control(worker);
+  std::set<std::uint64_t> used;
+  {
+    const std::lock_guard lock(mutex_);
+    control.freed.top.store(0);
+    used = used_;
+  }
+  control.first_slab.store(discard_except(used, memory_->slabs_begin(worker), memory_->slabs_end(worker)));
+}
+
+void SlabsInUse::end() {
   std::set<std::uint64_t> used;
   {
     const std::lock_guard lock(mutex_);
     ended_ = true;
     used = used_;
   }
-  if (locks_) locks_->drop_except(used);
-  std::uint64_t begin = memory_->slabs_begin(0);
-  for (const std::uint64_t slab : used) {
-    segment.discard(begin, slab - kSlabHead);
-    begin = end_of_slab(segment, slab);
-  }
-  segment.discard(begin, segment.size());
+  discard_except(used, memory_->slabs_begin(0), memory_->segment().size());
+  seen_by_forks(0);  // forgets the children that are gone
 }
 
 ConsumerEnd::ConsumerEnd(std::shared_ptr<WorkerMemory> memory, std::unique_ptr<PageLocker> locker)
-    : memory_(std::move(memory)), slabs_(std::make_shared<SlabsInUse>(memory_, std::move(locker))) {
+    : memory_(std::move(memory)),
+      slabs_(std::make_shared<SlabsInUse>(memory_, std::move(locker))),
+      sent_(static_cast<std::size_t>(memory_->workers())) {
   for (int worker = 0; worker < memory_->workers(); ++worker) {
     WorkerControl& control = memory_->control(worker);
     tasks_.emplace_back(control.tasks, memory_->tasks(worker), WorkerMemory::kRing);
@@ -95,7 +115,17 @@ ConsumerEnd::ConsumerEnd(std::shared_ptr<WorkerMemory> memory, std::unique_ptr<P
 
 void ConsumerEnd::send(int worker, std::string_view task) {
   tasks_[worker].send(task);
+  ++sent_[worker];
   memory_->control(worker).to_worker.ring();
+}
+
+void ConsumerEnd::renew(int worker) {
+  tasks_[worker].clear();
+  results_[worker].clear();
+  sent_[worker] = 0;
+  memory_->control(worker).passed_over.store(0);
+  memory_->control(worker).activity.clear();
+  slabs_->renew(worker);
 }
 
 int ConsumerEnd::receive(std::string& result) {

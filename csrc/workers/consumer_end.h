@@ -33,6 +33,9 @@ class TDI_API SlabsInUse {
   void uncover(std::uint64_t slab) {
     if (locks_) locks_->drop(slab);
   }
+  /// Call when `worker` has ended and before another process takes its place, whose slabs will lie behind
+  /// those that are still used. Frees the unused ones.
+  void renew(int worker);
   /// Call when no worker writes any more. Frees unused slabs now and the others when they are released.
   void end();
 
@@ -49,6 +52,8 @@ class TDI_API SlabsInUse {
   /// any more.
   bool give_back(int worker, std::uint64_t slab) noexcept;
   void discard(std::uint64_t slab) noexcept;
+  /// Frees all memory in [begin, end) but that of `used`; returns where the last of these ends, or `begin`.
+  std::uint64_t discard_except(const std::set<std::uint64_t>& used, std::uint64_t begin, std::uint64_t end);
 
   std::shared_ptr<WorkerMemory> memory_;
   std::unique_ptr<PageLocks> locks_;
@@ -66,8 +71,16 @@ class TDI_API ConsumerEnd {
 
   /// Never blocks: `receive` sends the rest of a task that does not fit into the ring.
   void send(int worker, std::string_view task);
+  /// Tells `worker` that the tasks sent so far are not wanted any more. One that it is at is done all the
+  /// same.
+  void pass_over(int worker) noexcept { memory_->control(worker).passed_over.store(sent_[worker]); }
   /// Moves the next result of any worker to `result` and returns the worker; -1 if there is none.
   int receive(std::string& result);
+  /// Call when `worker` has ended, all its whole results have been received, and another process will take
+  /// its place. Drops its tasks and what it was about to send.
+  void renew(int worker);
+  /// What `worker` does.
+  Activity activity(int worker) const noexcept { return memory_->control(worker).activity.read(); }
   /// Sleeps until there may be a result, a signal, or the end of `limit`. A result that came after the last
   /// call of `receive` ends the sleep at once.
   void wait(std::chrono::nanoseconds limit) noexcept { memory_->to_consumer().wait(heard_, limit); }
@@ -85,6 +98,7 @@ class TDI_API ConsumerEnd {
   std::shared_ptr<SlabsInUse> slabs_;
   std::vector<FrameSender> tasks_;
   std::vector<FrameReceiver> results_;
+  std::vector<std::uint64_t> sent_;  // tasks, by worker
   std::uint32_t heard_ = 0;
   ForkGuard fork_guard_;
   int next_ = 0;  // the worker whose ring is read first

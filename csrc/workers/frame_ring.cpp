@@ -45,6 +45,12 @@ bool FrameSender::flush() {
   return true;
 }
 
+void FrameSender::clear() noexcept {
+  backlog_.clear();
+  flushed_ = 0;
+  counters_->read.store(counters_->written.load());
+}
+
 FrameReceiver::FrameReceiver(RingCounters& counters, const char* bytes, std::uint64_t capacity)
     : counters_(&counters), bytes_(bytes), capacity_(capacity) {}
 
@@ -71,6 +77,12 @@ bool FrameReceiver::receive(std::string& frame, bool& made_room) {
   frame = std::exchange(partial_, {});
   length_.clear();
   return true;
+}
+
+void FrameReceiver::clear() noexcept {
+  length_.clear();
+  partial_.clear();
+  counters_->read.store(counters_->written.load());
 }
 
 }  // namespace torch_distinput

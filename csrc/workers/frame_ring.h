@@ -28,6 +28,8 @@ class TDI_API FrameSender {
   void send(std::string_view frame);
   /// Writes as much of the backlog as fits; returns whether any was written.
   bool flush();
+  /// Makes the ring and the backlog empty. REQUIRES: the reader has ended.
+  void clear() noexcept;
   /// Whether the backlog is empty.
   bool empty() const noexcept { return backlog_.empty(); }
 
@@ -50,6 +52,8 @@ class TDI_API FrameReceiver {
   /// Moves the next frame to `frame`; false if none has arrived as a whole. Sets `made_room` to whether bytes
   /// were taken out of the ring.
   bool receive(std::string& frame, bool& made_room);
+  /// Drops what has arrived. REQUIRES: the writer has ended.
+  void clear() noexcept;
 
  private:
   /// Appends up to `size` bytes of the ring to `target`.

@@ -63,14 +63,16 @@ void PageLocks::drop_discarded() noexcept {
   drop_except(kept);
 }
 
-void PageLocks::drop_except(const std::set<std::uint64_t>& kept) noexcept {
+void PageLocks::drop_except(const std::set<std::uint64_t>& kept, std::uint64_t begin,
+                            std::uint64_t end) noexcept {
   // In a forked child the locks are the parent's, and one of its threads may hold the mutex.
   if (fork_guard_.inherited()) return;
   std::vector<std::uint64_t> dropped;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [slab, bytes] : locked_) {
-      if (!kept.contains(slab)) dropped.push_back(slab);
+    const auto last = locked_.lower_bound(end);
+    for (auto slab = locked_.lower_bound(begin); slab != last; ++slab) {
+      if (!kept.contains(slab->first)) dropped.push_back(slab->first);
     }
   }
   for (const std::uint64_t slab : dropped) drop(slab);

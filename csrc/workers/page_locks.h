@@ -8,8 +8,8 @@
 #include <set>
 
 #include "base/fork_guard.h"
+#include "base/shared_segment.h"
 #include "torch_distinput/api.h"
-#include "workers/shared_segment.h"
 
 namespace torch_distinput {
 
@@ -40,8 +40,9 @@ class TDI_API PageLocks {
   bool cover(std::uint64_t slab, std::uint64_t bytes);
   /// Unlocks `slab`, if it is locked.
   void drop(std::uint64_t slab) noexcept;
-  /// Unlocks all slabs but `kept`.
-  void drop_except(const std::set<std::uint64_t>& kept) noexcept;
+  /// Unlocks all slabs in [begin, end) but `kept`.
+  void drop_except(const std::set<std::uint64_t>& kept, std::uint64_t begin = 0,
+                   std::uint64_t end = UINT64_MAX) noexcept;
 
  private:
   bool covers(std::uint64_t slab, std::uint64_t bytes);

@@ -57,9 +57,11 @@ std::uint64_t SlabSpace::allocate(std::uint64_t bytes) {
   if (!unused.empty()) {
     const std::uint64_t slab = unused.back();
     unused.pop_back();
+    std::size_t& given_back = given_back_[static_cast<std::size_t>(log2_size)];
+    given_back = std::min(given_back, unused.size());
     return slab;
   }
-  discard_unused();
+  discard_unused();  // slabs of another size
   const std::uint64_t size = std::uint64_t{1} << log2_size;
   if (size > end_ - next_) return 0;
   const std::uint64_t slab = next_ + kSlabHead;
@@ -78,12 +80,17 @@ void SlabSpace::collect() noexcept {
   }
 }
 
-/// Called before the space grows, so that unused slabs of an earlier size give their memory back.
+void SlabSpace::give_back() noexcept {
+  collect();
+  discard_unused();
+}
+
 void SlabSpace::discard_unused() noexcept {
-  for (const std::vector<std::uint64_t>& slabs : unused_) {
-    for (const std::uint64_t slab : slabs) {
-      head_of(*segment_, slab).discarded.store(1);
-      segment_->discard(slab, end_of_slab(*segment_, slab));
+  for (std::size_t log2_size = 0; log2_size < unused_.size(); ++log2_size) {
+    const std::vector<std::uint64_t>& slabs = unused_[log2_size];
+    for (std::size_t& i = given_back_[log2_size]; i < slabs.size(); ++i) {
+      head_of(*segment_, slabs[i]).discarded.store(1);
+      segment_->discard(slabs[i], end_of_slab(*segment_, slabs[i]));
     }
   }
 }

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/shared_segment.h"
 #include "torch_distinput/api.h"
-#include "workers/shared_segment.h"
 
 namespace torch_distinput {
 
@@ -44,6 +44,8 @@ class TDI_API SlabSpace {
   /// The offset of `bytes` bytes of memory, a multiple of 64; 0 where all slabs are in use and the space has
   /// no room for one more.
   std::uint64_t allocate(std::uint64_t bytes);
+  /// Gives the memory of all slabs that are not in use back to the system.
+  void give_back() noexcept;
 
  private:
   void collect() noexcept;
@@ -54,6 +56,7 @@ class TDI_API SlabSpace {
   std::uint64_t next_;
   std::uint64_t end_;
   std::array<std::vector<std::uint64_t>, 64> unused_;  // by log2 of their size
+  std::array<std::size_t, 64> given_back_{};           // how many of these, from the first on, have no pages
 };
 
 }  // namespace torch_distinput

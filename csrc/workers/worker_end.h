@@ -21,6 +21,8 @@ class TDI_API WorkerEnd {
 
   /// Moves the next task to `task`; false if there is none.
   bool receive(std::string& task);
+  /// Whether the result of the task that was received last is wanted.
+  bool wanted() const noexcept { return received_ > control_->passed_over.load(); }
   void send(std::string_view result);
   /// Whether all results have been written to the ring; if not, call `wait` and ask again.
   bool flushed();
@@ -30,7 +32,12 @@ class TDI_API WorkerEnd {
 
   /// As `SlabSpace::allocate`.
   std::uint64_t allocate(std::uint64_t bytes) { return slabs_.allocate(bytes); }
+  /// Gives memory that no batch uses back to the system.
+  void give_back() noexcept { slabs_.give_back(); }
   char* at(std::uint64_t slab) const noexcept { return memory_->segment().data() + slab; }
+
+  /// What this worker does, for its consumer to see.
+  WorkerActivity& activity() noexcept { return control_->activity; }
 
   bool stopped() const noexcept { return memory_->stopped(); }
   /// Whether this process made this object; false in its forked children.
@@ -42,6 +49,7 @@ class TDI_API WorkerEnd {
   FrameReceiver tasks_;
   FrameSender results_;
   SlabSpace slabs_;
+  std::uint64_t received_ = 0;  // tasks
   std::uint32_t heard_ = 0;
   ForkGuard fork_guard_;
 };

@@ -1,14 +1,16 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
+#include "base/shared_segment.h"
 #include "torch_distinput/api.h"
 #include "workers/bell.h"
 #include "workers/frame_ring.h"
-#include "workers/shared_segment.h"
 #include "workers/slab_space.h"
+#include "workers/worker_activity.h"
 
 namespace torch_distinput {
 
@@ -18,6 +20,9 @@ struct WorkerControl {
   RingCounters results;
   alignas(64) Bell to_worker;
   FreedSlabs freed;
+  std::atomic<std::uint64_t> first_slab;   // where the worker's slabs begin; 0: at the begin of its space
+  std::atomic<std::uint64_t> passed_over;  // so many tasks, of those that were sent first, are not wanted
+  alignas(64) WorkerActivity activity;
 };
 
 /// The memory of a pool of workers: for each worker a ring for its tasks, a ring for its results and a space

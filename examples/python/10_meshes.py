@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""FSDP2 and tensor parallelism: data over one dimension of a mesh of processes.
+"""FSDP2 and tensor parallelism: data over a mesh of processes.
 
     torchrun --nproc-per-node=4 examples/python/10_meshes.py
 
@@ -25,7 +25,7 @@ def main() -> None:
     mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
     images, labels = (torch.from_numpy(part[:ROWS]) for part in load_digits(return_X_y=True))
     dataset = TensorDataset(images.float() / 16, labels, torch.arange(ROWS))
-    loader = tdi.DataLoader(dataset, 32, shuffle=True, distributed=mesh["dp"])
+    loader = tdi.DataLoader(dataset, 32, shuffle=True, distributed=mesh)
 
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))

@@ -1,12 +1,10 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Accelerate on two real processes: every row once, equal steps, metrics of all rows, resume in mid-epoch."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from launched import launch, launched
+from processes import run_script
 from ranks import run_example, run_ranks
 from torch.utils import data
 from torch.utils.data import TensorDataset
@@ -412,8 +410,7 @@ def test_ranks_of_one_data_coordinate_get_the_same_rows():
 
 def test_the_library_imports_no_framework():
     names = ("accelerate", "transformers", "lightning", "datasets")
-    code = f"import sys, torch_distinput; print([name for name in {names} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = run_script(f"import sys; print([name for name in {names} if name in sys.modules])")
     assert done.stdout.strip() == "[]", done.stderr
 
 

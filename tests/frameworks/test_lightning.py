@@ -5,6 +5,7 @@ import importlib
 import logging
 import os
 import warnings
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -13,8 +14,9 @@ from torch.utils.data import TensorDataset
 
 import torch_distinput as tdi
 
-pytest.importorskip("lightning")
-pytest.importorskip("torchmetrics")
+# Imported where a test needs them: each worker of pytest-xdist collects this file.
+missing = [name for name in ("lightning", "torchmetrics") if find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(missing), reason=f"{missing} are not installed")
 
 ROWS, CLASSES = 29, 3
 LABELS = [row * row % CLASSES for row in range(ROWS)]
@@ -193,6 +195,85 @@ def test_fabric_goes_on_in_any_epoch(device, tmp_path):
     for epoch in range(3):
         rows = [row for seen, _ in ranks for part in seen[4 * epoch : 4 * epoch + 4] for row in part]
         assert sorted(rows) == list(range(ROWS))
+
+
+def make_sharded_module():
+    import lightning
+    from torch.distributed.fsdp import FSDPModule, fully_shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.ReLU(), torch.nn.Linear(8, CLASSES))
+            self.seen = []
+
+        def configure_model(self):
+            if isinstance(self.layers, FSDPModule):  # Lightning asks again
+                return
+            mesh = self.device_mesh
+            parallelize_module(self.layers, mesh["tensor_parallel"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+            fully_shard(self.layers, mesh=mesh["data_parallel"])
+
+        def training_step(self, batch, index):
+            self.seen.append(batch[0].tolist())
+            return torch.nn.functional.cross_entropy(self.layers(batch[0][:, None].float()), batch[1])
+
+        def validation_step(self, batch, index):
+            self.seen.append(batch[0].tolist())
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=1e-3)
+
+    return Module()
+
+
+def over_a_mesh(rank, made, folder):
+    launched(rank, 4)
+    from lightning.pytorch.strategies import ModelParallelStrategy
+
+    from torch_distinput.frameworks.lightning import DataLoader
+
+    module = make_sharded_module()
+    train = None
+    if made == "in a hook":
+        module.train_dataloader = lambda: tdi.DataLoader(dataset(), 4, shuffle=True, distributed=module.device_mesh)
+    else:
+        train = DataLoader(dataset(), 4, shuffle=True)
+    strategy = ModelParallelStrategy(data_parallel_size=2, tensor_parallel_size=2)
+    trainer = make_trainer(folder, strategy=strategy, max_epochs=1)
+    trainer.fit(module, train)
+    trained, module.seen = module.seen, []
+    trainer.validate(module, DataLoader(dataset(), 4), verbose=False)
+    return trained, module.seen
+
+
+@pytest.mark.parametrize("made", ["before", "in a hook"])
+def test_tensor_parallel_ranks_of_a_strategy_get_the_same_rows(made, tmp_path):
+    of_ranks = returned(run_ranks(over_a_mesh, 4, made, str(tmp_path), limit=200))
+    assert of_ranks[0] == of_ranks[1] and of_ranks[2] == of_ranks[3]
+    for mine, others in zip(of_ranks[0], of_ranks[2]):
+        assert len(mine) == len(others)
+        assert sorted(row for part in mine + others for row in part) == list(range(ROWS))
+
+
+def fabric_over_a_mesh(rank):
+    launched(rank, 4)
+    import lightning
+    from lightning.fabric.strategies import ModelParallelStrategy
+
+    from torch_distinput.frameworks.lightning import DataLoader
+
+    strategy = ModelParallelStrategy(lambda model, mesh: model, data_parallel_size=2, tensor_parallel_size=2)
+    fabric = lightning.Fabric(accelerator="cpu", devices=4, strategy=strategy)
+    fabric.launch()
+    return [rows.tolist() for rows, _ in fabric.setup_dataloaders(DataLoader(dataset(), 4, shuffle=True))]
+
+
+def test_tensor_parallel_ranks_of_fabric_get_the_same_rows():
+    of_ranks = returned(run_ranks(fabric_over_a_mesh, 4, limit=200))
+    assert of_ranks[0] == of_ranks[1] and of_ranks[2] == of_ranks[3]
+    assert sorted(row for part in of_ranks[0] + of_ranks[2] for row in part) == list(range(ROWS))
 
 
 class Halves(torch.utils.data.IterableDataset):

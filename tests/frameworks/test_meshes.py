@@ -1,11 +1,10 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Meshes of four processes: ranks with the same data coordinate get the same batches, and every row is seen once."""
 
-import copy
-
 import pytest
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 from ranks import returned, run_ranks
 from torch.utils.data import TensorDataset
 from torch_datasets import IndexTensors
@@ -16,13 +15,10 @@ ROWS = 29
 
 
 def loader_of(kind, mesh, **arguments):
-    arguments = {"shuffle": True} | arguments
+    arguments = {"batch_size": 4, "distributed": mesh} | arguments
     if kind == "pipeline":
-        arguments.pop("shuffle")
-        return tdi.DataLoader(tdi.Dataset.range(ROWS).shuffle(), 4, distributed=mesh, **arguments)
-    return tdi.DataLoader(
-        IndexTensors(ROWS) if kind == "python" else torch.arange(ROWS), 4, distributed=mesh, **arguments
-    )
+        return tdi.DataLoader(tdi.Dataset.range(ROWS).shuffle(), **arguments)
+    return tdi.DataLoader(IndexTensors(ROWS) if kind == "python" else torch.arange(ROWS), shuffle=True, **arguments)
 
 
 def mesh_of(shape):
@@ -33,6 +29,8 @@ def mesh_of(shape):
         mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("tp", "dp"))
         return mesh["dp"], mesh.get_local_rank("dp")
     mesh = dist.init_device_mesh("cpu", (2, 2, 1), mesh_dim_names=("dp_replicate", "dp_shard", "cp"))
+    if shape == "HSDP, whole":
+        return mesh, dist.get_rank()
     flat = mesh["dp_replicate", "dp_shard"]._flatten("dp")
     return flat, flat.get_local_rank()
 
@@ -51,18 +49,62 @@ def epochs(rank, shape, kind):
 
 
 @pytest.mark.parametrize("kind", ["native", "python", "pipeline"])
-@pytest.mark.parametrize("shape", ["dp tp", "tp dp", "HSDP"])
+@pytest.mark.parametrize("shape", ["dp tp", "tp dp", "HSDP", "HSDP, whole"])
 def test_ranks_with_one_data_coordinate_get_the_same_batches(shape, kind):
     ranks = returned(run_ranks(epochs, 4, shape, kind))
     by_coordinate = {}
     for coordinate, seen in ranks:
         assert by_coordinate.setdefault(coordinate, seen) == seen
-    assert sorted(by_coordinate) == (list(range(4)) if shape == "HSDP" else [0, 1])
+    assert sorted(by_coordinate) == (list(range(4)) if "HSDP" in shape else [0, 1])
     for epoch in range(3):
         steps = [seen[epoch] for seen in by_coordinate.values()]
         assert len({len(parts) for parts in steps}) == 1
         assert sorted(row for parts in steps for part in parts for row in part) == list(range(ROWS))
     assert len({str(seen) for seen in by_coordinate[0]}) == 3
+
+
+MESHES = {
+    "dp 2, tp 2": ((2, 2), ("dp", "tp"), 2),
+    "tp 2, dp 2": ((2, 2), ("tp", "dp"), 2),
+    "HSDP": ((2, 2), ("dp_replicate", "dp_shard"), 4),
+    "cp 2, tp 2": ((1, 2, 2), ("dp", "cp", "tp"), 1),
+}
+
+
+def with_a_checkpoint(rank, shape, kind, folder, steps):
+    """What this rank gets of `steps` steps, or of all that a checkpoint in `folder` leaves."""
+    sizes, names, data_ranks = MESHES[shape]
+    mesh = dist.init_device_mesh("cpu", sizes, mesh_dim_names=names)
+    loader = loader_of(kind, mesh, batch_size=8 // data_ranks, seed=3)
+    if steps is None:
+        dcp.load({"loader": loader}, checkpoint_id=folder)
+    iterator = iter(loader)
+    seen = [rows.tolist() for _, rows in zip(range(ROWS if steps is None else steps), iterator)]
+    if steps is not None:
+        dcp.save({"loader": loader}, checkpoint_id=folder)
+    here = dict(zip(names, mesh.get_coordinate()))
+    return tuple(here[name] for name in names if name.startswith("dp")), seen
+
+
+def global_steps(of_ranks, data_ranks):
+    """The rows of each step over all data coordinates, whose ranks got the same ones."""
+    seen = {}
+    for coordinate, steps in of_ranks:
+        assert seen.setdefault(coordinate, steps) == steps
+    assert len(seen) == data_ranks
+    return [sorted(row for part in parts for row in part) for parts in zip(*seen.values(), strict=True)]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["native", "python", "pipeline"])
+def test_a_checkpoint_goes_on_on_another_mesh(kind, tmp_path):
+    before = returned(run_ranks(with_a_checkpoint, 4, "dp 2, tp 2", kind, str(tmp_path), 2, limit=100))
+    rest = {}
+    for shape, (*_, data_ranks) in MESHES.items():
+        after = returned(run_ranks(with_a_checkpoint, 4, shape, kind, str(tmp_path), None, limit=100))
+        rest[shape] = global_steps(after, data_ranks)
+    assert all(steps == rest["HSDP"] for steps in rest.values())
+    assert sorted(sum(global_steps(before, 2) + rest["HSDP"], [])) == list(range(ROWS))
 
 
 def with_a_strategy(rank):
@@ -81,16 +123,6 @@ def test_a_strategy_takes_a_mesh_too():
     assert shares[0][0] != shares[0][1]
 
 
-def of_two_dimensions(rank):
-    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp_replicate", "dp_shard"))
-    tdi.DataLoader(range(ROWS), 4, distributed=mesh)
-
-
-def test_a_mesh_of_two_dimensions_is_refused_with_the_way_to_make_it_one():
-    for error in run_ranks(of_two_dimensions, 4):
-        assert isinstance(error, ValueError) and "_flatten('dp')" in str(error)
-
-
 FEATURES = torch.linspace(-1, 1, ROWS * 4).reshape(ROWS, 4)
 TARGETS = FEATURES.sum(1, keepdim=True)
 
@@ -101,7 +133,7 @@ def make_model():
 
 
 def steps_of(model, loader, info=None):
-    """Trains one epoch; what each step's loss was over the global batch."""
+    """Trains one epoch; the loss of each step, over this rank's part of the global batch where there is `info`."""
     optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.1), []
     for features, targets in loader:
         loss_sum = (model(features) - targets).square().sum()
@@ -114,25 +146,33 @@ def steps_of(model, loader, info=None):
 
 
 def trained(rank, how):
+    """The loss of each step over the global batch of 8 rows."""
+    from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
+    model, loader_rows = make_model(), TensorDataset(FEATURES, TARGETS)
+    if how == "HSDP":
+        mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp_replicate", "dp_shard"))
+        fully_shard(model, mesh=mesh)
+        losses = steps_of(model, tdi.DataLoader(loader_rows, 2, distributed=mesh), lambda loader: loader.last_info)
+        dist.all_reduce(losses)
+        return losses / 4
     mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-    loader = tdi.DataLoader(TensorDataset(FEATURES, TARGETS), 4, distributed=mesh["dp"])
-    model = make_model()
+    loader = tdi.DataLoader(loader_rows, 4, distributed=mesh)
     if how == "DDP":
         model = torch.nn.parallel.DistributedDataParallel(model, process_group=mesh.get_group("dp"))
     else:
         parallelize_module(model, mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
     if how == "FSDP2":
-        torch.distributed.fsdp.fully_shard(model, mesh=mesh["dp"])
+        fully_shard(model, mesh=mesh["dp"])
     losses = steps_of(model, loader, lambda loader: loader.last_info)
     dist.all_reduce(losses, group=mesh.get_group("dp"))
     return losses / 2
 
 
-@pytest.mark.parametrize("how", ["DDP", "FSDP2"])
+@pytest.mark.parametrize("how", ["DDP", "FSDP2", "HSDP"])
 def test_uneven_data_trains_as_on_one_process_without_join(how):
-    """29 rows in steps of 8 leave 5 for two data ranks."""
-    expected = steps_of(copy.deepcopy(make_model()), tdi.DataLoader(TensorDataset(FEATURES, TARGETS), 8))
+    """29 rows in steps of 8 leave 5 for the data ranks."""
+    expected = steps_of(make_model(), tdi.DataLoader(TensorDataset(FEATURES, TARGETS), 8))
     for losses in returned(run_ranks(trained, 4, how)):
         torch.testing.assert_close(losses, expected)

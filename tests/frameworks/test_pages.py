@@ -42,6 +42,20 @@ dist.init_process_group("fake", store=dist.HashStore(), rank=0, world_size=8)
 from torch_distinput import DataLoader
 dataset = train_rows
 """
+TORCHFT = """
+import torch.distributed as dist
+import torch.nn.functional as F
+import torch_distinput as tdi
+from torchft.coordination import LighthouseServer
+from torchft.process_group import ProcessGroupGloo
+rows, epochs, pg = train_rows, 2, ProcessGroupGloo()
+lighthouse = LighthouseServer(bind="127.0.0.1:0", min_replicas=1)
+store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+settings = dict(
+    load_state_dict=model.load_state_dict, state_dict=model.state_dict, min_replica_size=1, rank=0, world_size=1,
+    store_addr="127.0.0.1", store_port=store.port, lighthouse_addr=lighthouse.address(), hostname="127.0.0.1",
+)
+"""
 PROGRAMS = [
     ("accelerate", ROWS + MODEL, {}, "assert sum(len(x) for x, _ in train) == 20 and train.distributed"),
     ("transformers", "", {}, "assert issubclass(MyTrainer, Trainer)"),
@@ -67,7 +81,20 @@ PROGRAMS = [
         "assert sorted(i for batch in loader for i in batch['x'].tolist()) == list(range(70))",
     ),
     ("torch", ROWS + FAKE_RANKS, {'"cuda"': '"cpu"'}, "assert loader.distributed.size() == 2"),
-    ("torchtitan", ROWS + FAKE_RANKS, {}, ""),
+    (
+        "torchft",
+        ROWS + MODEL + TORCHFT,
+        {"global_batch_size=256": "global_batch_size=8"},
+        "assert manager.current_step() == loader.committed_steps == 6\nmanager.shutdown()",
+    ),
+    (
+        "torchtitan",
+        "import types\nimport torch\nopen('text', 'w').write('1 2 3\\n4 5\\n6\\n')\n"
+        "files, config = ['text'], types.SimpleNamespace()\n"
+        "tokenizer = types.SimpleNamespace(encode=lambda line: [int(word) for word in line.split()])\n",
+        {},
+        "assert [labels.tolist() for _, labels in config.dataloader.dataset(tokenizer, 2)]",
+    ),
 ]  # fmt: skip
 
 

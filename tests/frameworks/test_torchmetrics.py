@@ -3,6 +3,7 @@
 
 import re
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from torch.utils.data import TensorDataset
 import torch_distinput as tdi
 from torch_distinput.distribute._input_options import TAILS
 
-pytest.importorskip("torchmetrics")
+pytestmark = pytest.mark.skipif(find_spec("torchmetrics") is None, reason="torchmetrics is not installed")
 
 CLASSES = 3
 

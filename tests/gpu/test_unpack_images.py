@@ -35,7 +35,7 @@ class Work(ctypes.Structure):
 
 @pytest.fixture(scope="module")
 def unpack():
-    folders = [Path(tdi.__file__).parent / "lib", Path(__file__).parents[2] / "build" / "release"]
+    folders = [Path(tdi._C.__file__).parent / "lib", Path(__file__).parents[2] / "build" / "release"]
     found = [path for folder in folders for path in folder.glob("libtorch_distinput_cuda.so")]
     if not found:
         pytest.skip("the CUDA library was not built")

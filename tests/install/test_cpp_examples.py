@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from installed import ROOT, build, free_port, run, run_together
+from launchers import VERSIONS, Absent
+from slurm_cluster import slurm_cluster
 
 import torch_distinput as tdi
 
@@ -85,17 +87,25 @@ def test_torchrun_starts_a_program_without_python(examples: Path, agent_hosts: b
     assert sorted(line for line in output.splitlines() if line.startswith("process ")) == uneven_lines(3)
 
 
-@pytest.mark.parametrize("launcher", ["mpirun", "srun"])
-def test_launchers_of_clusters_start_a_program(examples: Path, launcher: str):
-    if shutil.which(launcher) is None:
-        pytest.skip(
-            f"{launcher} is not installed (Debian: {'openmpi-bin' if launcher == 'mpirun' else 'slurm-client'})"
-        )
-    version = run(launcher, "--version", timeout=60)
+def test_mpirun_starts_a_program(examples: Path):
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not installed (Debian: openmpi-bin)")
+    version = run("mpirun", "--version", timeout=60)
     # Open MPI refuses to run as root, and to run more processes than there are cores.
     options = ["--allow-run-as-root", "--oversubscribe"] if "Open" in version or "OpenRTE" in version else []
-    environment = {"MASTER_ADDR": "localhost", "MASTER_PORT": free_port()}
-    output = run(launcher, *options, "-n", 3, examples / "03_uneven_processes", env=environment, timeout=120)
+    port = {"MASTER_PORT": free_port()}
+    output = run("mpirun", *options, "-n", 3, examples / "03_uneven_processes", env=port, timeout=120)
+    assert sorted(line for line in output.splitlines() if line.startswith("process ")) == uneven_lines(3)
+
+
+def test_srun_starts_a_program_without_an_address(examples: Path, tmp_path: Path):
+    try:
+        VERSIONS["Slurm"]()
+    except Absent as absent:
+        pytest.skip(str(absent))
+    with slurm_cluster(tmp_path) as cluster:
+        where = {"SLURM_CONF": cluster["SLURM_CONF"]}
+        output = run("srun", "-n", 3, examples / "03_uneven_processes", env=where, timeout=120)
     assert sorted(line for line in output.splitlines() if line.startswith("process ")) == uneven_lines(3)
 
 

@@ -78,6 +78,7 @@ FOR_THE_PYTHON_MODULE = {
     *(
         "ConsumerEnd",
         "WorkerEnd",
+        "WorkerActivity",
         "WorkerMemory",
         "SharedSegment",
         "SlabSpace",
@@ -94,7 +95,7 @@ FOR_THE_PYTHON_MODULE = {
     *("deal_files", "host_place", "may_store", "share_on_host", "version_on_host"),
     *("can_be_encoded", "encode_tensors", "decode_tensors", "starts_share_store"),
     *("FrameSender", "FrameReceiver", "Bell", "VisibleToForks", "seen_by_forks", "end_with_process"),
-    *("ForkGuard", "StageScope", "start_trace", "stop_trace"),
+    *("ForkGuard", "StageScope", "start_trace", "stop_trace", "available_cpus", "cpu_quota"),
     *("ReplicaRun", "ExchangeBroken"),
 }
 

@@ -2,6 +2,7 @@
 """As with torch, batches are inference tensors where they are delivered in `torch.inference_mode`, and only there."""
 
 import contextlib
+import functools
 
 import pytest
 import torch
@@ -11,8 +12,14 @@ import torch_distinput as tdi
 
 ROWS = torch.arange(400.0).reshape(100, 4)
 DATA = torch.utils.data.TensorDataset(ROWS, torch.arange(100))
-JAGGED = torch.nested.nested_tensor([torch.ones(n % 3 + 1) for n in range(16)], layout=torch.jagged)
 SPARSE = torch.eye(16).to_sparse()
+
+
+@functools.cache
+@torch.inference_mode(False)
+def jagged():
+    """Not before a test needs it: it imports a compiler."""
+    return torch.nested.nested_tensor([torch.ones(n % 3 + 1) for n in range(16)], layout=torch.jagged)
 
 
 def slices():
@@ -39,7 +46,7 @@ PIPELINES = {
     "parallel map": lambda: slices().map(lambda x, y: (x + 1, y), num_parallel_calls=2).batch(4),
     "stream": lambda: slices().filter(lambda x, y: True).batch(4).prefetch(2),
     "cache": lambda: slices().filter(lambda x, y: True).batch(4).take(12).cache().repeat(3),
-    "jagged": lambda: tdi.Dataset.from_tensor_slices(JAGGED).ragged_batch(2),
+    "jagged": lambda: tdi.Dataset.from_tensor_slices(jagged()).ragged_batch(2),
     "sparse": lambda: tdi.Dataset.from_tensor_slices(SPARSE).batch(2),
     "rebatch": lambda: slices().batch(4).rebatch([3, 5]),
     "images": lambda: (

@@ -9,6 +9,7 @@ from pathlib import Path
 from torch_distinput import _build
 from torch_distinput.cli import _bench as bench
 from torch_distinput.cli import _bench_store as bench_store
+from torch_distinput.cli import _cache as cache
 from torch_distinput.cli import _doctor as doctor
 from torch_distinput.cli import _explain as explain
 from torch_distinput.cli import _index as index
@@ -21,6 +22,7 @@ COMMANDS = {
     "bench": bench,
     "bench-store": bench_store,
     "index": index,
+    "cache": cache,
     "inspect": inspect,
     "report": report,
 }
@@ -54,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.script_arguments and not hasattr(given, "target"):
         parser.error("only commands that run a script take arguments after `--`")
     if given.cmake_prefix_path:
-        print(Path(__file__).resolve().parents[1])
+        print(Path(_build.__file__).resolve().parent)
     elif given.version:
         print(f"torch_distinput {_build.version} (torch {_build.torch_version})")
     elif given.command is None:

@@ -8,10 +8,12 @@ import resource
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from torch_distinput import _C, _build
+from torch_distinput.cli._numa import cpus_of_nodes, node_of_device, nodes_with
 from torch_distinput.distribute._elastic import risk_of_restarts
 
 _FEW_FILES = 4096
@@ -68,7 +70,7 @@ def devices() -> Iterator[Finding]:
     yield Finding(
         "NCCL", "available" if nccl else "missing", "" if nccl else "Install a torch that was built with NCCL."
     )
-    library = Path(__file__).resolve().parents[1] / "lib" / "libtorch_distinput_cuda.so"
+    library = Path(_C.__file__).parent / "lib" / "libtorch_distinput_cuda.so"
     yield Finding(
         "CUDA library",
         "built" if library.exists() else "not built",
@@ -77,18 +79,24 @@ def devices() -> Iterator[Finding]:
 
 
 def processors() -> Iterator[Finding]:
-    """CPUs of this process, those that a container allows, and NUMA nodes."""
-    usable, all_of_them = len(os.sched_getaffinity(0)), os.cpu_count() or 1
-    yield Finding("CPUs", f"{usable} of {all_of_them} usable by this process")
-    quota = cpu_quota()
-    if quota is not None and quota < usable:
-        advice = (
-            f"Threads are made for {usable} CPUs: pass `Options(num_threads={max(1, int(quota))})`, or `num_workers`."
-        )
-        yield Finding("cgroup", f"CPU time for {quota:.1f} CPUs", advice)
-    nodes = len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
-    if nodes > 1:
-        yield Finding("NUMA", f"{nodes} nodes", "Bind each rank to the node of its device (`numactl --cpunodebind`).")
+    """CPUs of this process, and those that a container allows."""
+    runnable, all_of_them = len(os.sched_getaffinity(0)), os.cpu_count() or 1
+    yield Finding("CPUs", f"{runnable} of {all_of_them} usable by this process")
+    quota = _C.cpu_quota()
+    if quota is not None and quota < runnable:
+        yield Finding("cgroup", f"CPU time for {quota:.1f} CPUs; threads are made for {_C.available_cpus()}")
+
+
+def numa() -> Iterator[Finding]:
+    """The nodes of the CPUs of this process and of the devices; nothing where there is one node."""
+    count = len(cpus_of_nodes())
+    if count < 2:
+        return
+    own = nodes_with(os.sched_getaffinity(0))
+    devices = {index: node_of_device(_pci_address(index)) for index in range(torch.cuda.device_count())}
+    placed = "".join(f", cuda:{index} is at node {node}" for index, node in devices.items() if node is not None)
+    advice = "" if len(own) == 1 else "Bind each rank to the node of its device (`numactl --cpunodebind`)."
+    yield Finding("NUMA", f"{count} nodes, this process runs on {', '.join(map(str, own))}{placed}", advice)
 
 
 def memory() -> Iterator[Finding]:
@@ -147,16 +155,21 @@ def store_limits(ranks: int) -> Iterator[Finding]:
     yield Finding(f"open files for {ranks} ranks", f"{soft} allowed, {needed} needed at most", advice if few else "")
 
 
-CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (versions, devices, processors, memory, files, remote, restarts)
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    versions,
+    devices,
+    processors,
+    numa,
+    memory,
+    files,
+    remote,
+    restarts,
+)
 
 
-def cpu_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float | None:
-    """How many CPUs' time a container allows; None if it sets no limit."""
-    try:
-        quota, period = Path(path).read_text().split()
-    except (OSError, ValueError):
-        return None
-    return None if quota == "max" else int(quota) / int(period)
+def _pci_address(index: int) -> str:
+    device: Any = torch.cuda.get_device_properties(index)  # torch's stub leaves these attributes out
+    return f"{device.pci_domain_id:04x}:{device.pci_bus_id:02x}:{device.pci_device_id:02x}.0"
 
 
 def _number_in(path: str) -> int | None:

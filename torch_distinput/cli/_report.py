@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from torch_distinput.cli import _report_charts as charts
+from torch_distinput.observe._members import MemberStats
 from torch_distinput.observe._network import NetworkStats
 from torch_distinput.observe._stats import Stats
 
@@ -90,6 +91,8 @@ def page_of(document: dict[str, Any], title: str) -> str:
         known = {name: stats[name] for name in Stats() if name in stats}
         if network := known.get("network"):
             known["network"] = NetworkStats(**network)
+        if members := known.get("members"):
+            known["members"] = MemberStats(**members)
         parts += ["<h2>How long the program waited for a batch</h2>", charts.waits(known["wait_histogram"])]
         parts += ["<h2>Counters</h2>", f"<pre>{escape(repr(Stats(**known)))}</pre>"]
     if explained := about.get("explain"):

@@ -2,10 +2,20 @@
 """Datasets of the members of archives."""
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from torch_distinput import _C
-from torch_distinput.datasets._files import RecordFiles
+from torch_distinput.base._arguments import Path, count
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.datasets._files import RecordFiles, files_of
+from torch_distinput.ops._description import described
+from torch_distinput.storage._options import CacheDir, Storage, StorageOptions
+from torch_distinput.tables._column_options import column_options, pyarrow_for
+from torch_distinput.tables._zip_files import ZipFiles
+
+# What the members of one key may have in archives that unpack to more than they are.
+_MOST_BYTES = 1 << 28
 
 
 class TarDataset(RecordFiles):
@@ -41,9 +51,59 @@ class TarDataset(RecordFiles):
     _op = "TarDataset"
 
     def _records(self, files: Any, *options: Any) -> _C.Dataset:
-        if isinstance(files, list):
-            files = [name for path in files for name in (_C.expand_braces(path) if _is_pattern(path) else [path])]
-        return _C.tar_members(files, *options)
+        return _C.tar_members(_expanded(files), *options)
+
+
+class ZipDataset(Dataset):
+    """The groups of zip archives, as dicts of `bytes` by suffix with `__key__`: as `TarDataset` has them.
+
+    The directory at the end of an archive is its index: random access, an exact length and O(1) resume without a pass
+    over the data, in stores, too, where only the members that are needed are read. Groups are read together until they
+    have 256 KiB, which are a block for `shuffle(blocks=)`. Members may be stored or deflated, in archives of any size.
+
+    Args:
+        files: as in `TarDataset`.
+        max_record_bytes: an element whose members have more bytes together, packed or unpacked, is an error that names
+            file and key, before any of them is read; None: 2**28.
+        storage_options, filesystem, cache_dir, cache_bytes: how URLs are read, as in `TextLineDataset`.
+
+    Raises ImportError without pyarrow, which passes the members on; when elements are read, NotFoundError for a missing
+    file, OSError for one that cannot be read, and InvalidArgumentError, naming file and member, for what is no zip
+    archive, for damage (the checksum of each member is compared when it is read), for links, encrypted members, other
+    compressions, members that share bytes, a member that occurs twice, and names that lead out of the archive. With
+    `on_error="skip"` such an element is skipped and counted.
+
+    >>> import zipfile
+    >>> with zipfile.ZipFile("photos.zip", "w") as archive:
+    ...     archive.writestr("cats/7.cls", b"3")
+    ...     archive.writestr("cats/7.txt", b"seven")
+    >>> list(tdi.ZipDataset("photos.zip"))  # doctest: +SKIP
+    [{'__key__': 'cats/7', 'cls': b'3', 'txt': b'seven'}]
+    """
+
+    @described
+    def __init__(
+        self,
+        files: Path | Iterable[Path] | Dataset,
+        max_record_bytes: int | None = None,
+        *,
+        storage_options: StorageOptions = None,
+        filesystem: Any = None,
+        cache_dir: CacheDir = None,
+        cache_bytes: int | None = None,
+    ):
+        op = "ZipDataset"
+        pyarrow_for(op)
+        most = _MOST_BYTES if max_record_bytes is None else count(op, "max_record_bytes", max_record_bytes, least=1)
+        names = _expanded(files_of(op, files, Storage(storage_options, filesystem, cache_dir, cache_bytes)))
+        super().__init__(_C.blocks(names, ZipFiles(op, most), op, "", column_options(op, "error", None), True))
+
+
+def _expanded(files: Any) -> Any:
+    """Names with their braces expanded; a dataset of names as it is."""
+    if not isinstance(files, list):
+        return files
+    return [name for path in files for name in (_C.expand_braces(path) if _is_pattern(path) else [path])]
 
 
 def _is_pattern(path: bytes) -> bool:

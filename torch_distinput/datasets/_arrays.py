@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Datasets of the rows of arrays in files."""
 
+import importlib.util
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,7 +9,10 @@ from torch_distinput import _C
 from torch_distinput.base._arguments import Path
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.datasets._files import files_of
-from torch_distinput.storage._options import StorageOptions
+from torch_distinput.ops._description import described
+from torch_distinput.storage._options import CacheDir, Storage, StorageOptions
+from torch_distinput.tables._column_options import column_options, pyarrow_for
+from torch_distinput.tables._zarr_arrays import ZarrArrays
 
 
 class NumpyDataset(Dataset):
@@ -18,7 +22,7 @@ class NumpyDataset(Dataset):
         files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order, and all must
             have rows of one type. The arrays of an `.npz` must have the same number of rows. A URL that is given here
             may have the wildcards and braces of `Dataset.list_files`; what matches is listed now and sorted.
-        storage_options, filesystem: how URLs are read, as in `TextLineDataset`.
+        storage_options, filesystem, cache_dir, cache_bytes: how URLs are read, as in `TextLineDataset`.
 
     Random access and an exact length, reading only headers in advance. Rows are read where they lie, with `pread`
     instead of a memory map, so a file that shrinks meanwhile causes an error, not a crash. Compressed members of an
@@ -39,14 +43,18 @@ class NumpyDataset(Dataset):
             [2, 3]]), tensor([[4, 5]])]
     """
 
+    @described
     def __init__(
         self,
         files: Path | Iterable[Path] | Dataset,
         *,
         storage_options: StorageOptions = None,
         filesystem: Any = None,
+        cache_dir: CacheDir = None,
+        cache_bytes: int | None = None,
     ):
-        super().__init__(_C.numpy_files(files_of("NumpyDataset", files, storage_options, filesystem)))
+        storage = Storage(storage_options, filesystem, cache_dir, cache_bytes)
+        super().__init__(_C.numpy_files(files_of("NumpyDataset", files, storage)))
 
 
 class SafetensorsDataset(Dataset):
@@ -54,7 +62,7 @@ class SafetensorsDataset(Dataset):
 
     Args:
         files: as for `NumpyDataset`; the tensors of a file must have the same number of rows.
-        storage_options, filesystem: how URLs are read, as in `TextLineDataset`.
+        storage_options, filesystem, cache_dir, cache_bytes: how URLs are read, as in `TextLineDataset`.
 
     Random access and errors: as for `NumpyDataset`.
 
@@ -66,11 +74,57 @@ class SafetensorsDataset(Dataset):
     [{'x': tensor(4)}, {'x': tensor(5)}]
     """
 
+    @described
     def __init__(
         self,
         files: Path | Iterable[Path] | Dataset,
         *,
         storage_options: StorageOptions = None,
         filesystem: Any = None,
+        cache_dir: CacheDir = None,
+        cache_bytes: int | None = None,
     ):
-        super().__init__(_C.safetensors_files(files_of("SafetensorsDataset", files, storage_options, filesystem)))
+        storage = Storage(storage_options, filesystem, cache_dir, cache_bytes)
+        super().__init__(_C.safetensors_files(files_of("SafetensorsDataset", files, storage)))
+
+
+class ZarrDataset(Dataset):
+    """The rows along axis 0 of Zarr arrays: of single ones as tensors [...], of groups as dicts by the arrays' names.
+
+    Args:
+        files: folders or URLs of arrays or groups, or a dataset of them, which zarr (`pip install zarr`) reads, in its
+            formats 2 and 3. They are read in that order, and all must have rows of one type. The arrays of a group
+            must have the same number of rows; groups in it are left out. A group at a URL needs consolidated metadata.
+        storage_options, filesystem, cache_dir, cache_bytes: how URLs are read, as in `TextLineDataset`.
+
+    Random access and an exact length, reading only metadata in advance. The rows of a chunk (of a group: of the longest
+    one) are a block, which is read as a whole and kept as long as there is room, as in `ParquetDataset`; so shuffle
+    with `shuffle(blocks=)`. Missing chunks have the fill value.
+
+    Raises ImportError without zarr or pyarrow; when rows are read or counted, NotFoundError where there is neither
+    array nor group, OSError for what cannot be read, and InvalidArgumentError, naming file and rows, for damaged
+    chunks, for values that are not booleans, integers or floats, and for arrays without rows.
+
+    >>> import numpy, zarr  # doctest: +SKIP
+    >>> _ = zarr.save("rows.zarr", numpy.arange(6).reshape(3, 2))  # doctest: +SKIP
+    >>> list(tdi.ZarrDataset("rows.zarr").batch(2))  # doctest: +SKIP
+    [tensor([[0, 1],
+            [2, 3]]), tensor([[4, 5]])]
+    """
+
+    @described
+    def __init__(
+        self,
+        files: Path | Iterable[Path] | Dataset,
+        *,
+        storage_options: StorageOptions = None,
+        filesystem: Any = None,
+        cache_dir: CacheDir = None,
+        cache_bytes: int | None = None,
+    ):
+        op = "ZarrDataset"
+        pyarrow_for(op)
+        if importlib.util.find_spec("zarr") is None:
+            raise ImportError(f"{op} needs zarr: pip install zarr.")
+        sources = files_of(op, files, Storage(storage_options, filesystem, cache_dir, cache_bytes))
+        super().__init__(_C.blocks(sources, ZarrArrays(op), op, "", column_options(op, "error", None), True))

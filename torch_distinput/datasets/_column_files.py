@@ -8,7 +8,8 @@ from torch_distinput import _C
 from torch_distinput.base._arguments import Path, count, sequence, text
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.datasets._files import files_of, index_flag
-from torch_distinput.storage._options import StorageOptions
+from torch_distinput.ops._description import described
+from torch_distinput.storage._options import CacheDir, Storage, StorageOptions
 from torch_distinput.tables._block_files import BlockFiles
 from torch_distinput.tables._column_options import Nulls, column_options, pyarrow_for
 from torch_distinput.tables._parquet import ParquetFiles
@@ -40,7 +41,7 @@ class ParquetDataset(Dataset):
         stack: leaves that are made of several columns, as in `Dataset.from_arrow`.
         nulls: what a null becomes, as in `Dataset.from_arrow`.
         index: False reads one file after the other, without a length; a footer is read when its file is.
-        storage_options, filesystem: how URLs are read, as in `TextLineDataset`.
+        storage_options, filesystem, cache_dir, cache_bytes: how URLs are read, as in `TextLineDataset`.
 
     Types of columns become leaves as in `Dataset.from_arrow`. Raises ImportError without pyarrow; when rows are read,
     NotFoundError for a missing file, OSError for a pipe or one that cannot be read, and InvalidArgumentError naming
@@ -55,6 +56,7 @@ class ParquetDataset(Dataset):
     [{'b': tensor([0.5000, 1.5000], dtype=torch.float64)}]
     """
 
+    @described
     def __init__(
         self,
         files: Files,
@@ -67,15 +69,17 @@ class ParquetDataset(Dataset):
         *,
         storage_options: StorageOptions = None,
         filesystem: Any = None,
+        cache_dir: CacheDir = None,
+        cache_bytes: int | None = None,
     ):
         op = "ParquetDataset"
         pyarrow_for(op)
-        names = _columns(op, columns, stack)
+        names = columns_of(op, columns, stack)
         least = 1 if batch_rows is None else count(op, "batch_rows", batch_rows, least=1)
         reader = ParquetFiles(op, names, _expression(filters), least)
         arguments = [f"columns={names}"] if names else []
         arguments += [] if filters is None else [f"filters={filters}"]
-        sources = files_of(op, files, storage_options, filesystem)
+        sources = files_of(op, files, Storage(storage_options, filesystem, cache_dir, cache_bytes))
         super().__init__(_native(op, sources, reader, arguments, nulls, stack, index))
 
 
@@ -97,7 +101,7 @@ class CsvDataset(Dataset):
         stack: leaves that are made of several columns, as in `Dataset.from_arrow`.
         nulls: what a null becomes, as in `Dataset.from_arrow`. An empty field of numbers is null, one of strings is "".
         index: False reads one file after the other, without a length; its records are counted when it is read.
-        storage_options, filesystem: how URLs are read, as in `TextLineDataset`.
+        storage_options, filesystem, cache_dir, cache_bytes: how URLs are read, as in `TextLineDataset`.
 
     Raises ImportError without pyarrow; when rows are read, NotFoundError for a missing file, OSError for one that
     cannot be read, and InvalidArgumentError naming file, column and row (from 0, after the line of names) for a field
@@ -110,6 +114,7 @@ class CsvDataset(Dataset):
     [{'a': tensor(1), 'b': 'x'}, {'a': tensor(2), 'b': 'y'}]
     """
 
+    @described
     def __init__(
         self,
         files: Files,
@@ -122,14 +127,16 @@ class CsvDataset(Dataset):
         *,
         storage_options: StorageOptions = None,
         filesystem: Any = None,
+        cache_dir: CacheDir = None,
+        cache_bytes: int | None = None,
     ):
         op = "CsvDataset"
         pyarrow_for(op)
         if len(text(op, "delimiter", delimiter)) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
             raise ValueError(f"{op}: `delimiter` must be one ASCII character that ends no line, but is {delimiter!r}.")
-        names = _columns(op, columns, stack)
+        names = columns_of(op, columns, stack)
         reader = CsvFiles(op, names, _types(op, types), _is_indexed(op, index), delimiter)
-        sources = files_of(op, files, storage_options, filesystem)
+        sources = files_of(op, files, Storage(storage_options, filesystem, cache_dir, cache_bytes))
         super().__init__(_native(op, sources, reader, _text_arguments(names, types), nulls, stack, index))
 
 
@@ -146,6 +153,7 @@ class JsonLinesDataset(Dataset):
     [[1.5, 2.0], []]
     """
 
+    @described
     def __init__(
         self,
         files: Files,
@@ -157,12 +165,14 @@ class JsonLinesDataset(Dataset):
         *,
         storage_options: StorageOptions = None,
         filesystem: Any = None,
+        cache_dir: CacheDir = None,
+        cache_bytes: int | None = None,
     ):
         op = "JsonLinesDataset"
         pyarrow_for(op)
-        names = _columns(op, columns, stack)
+        names = columns_of(op, columns, stack)
         reader = JsonLinesFiles(op, names, _types(op, types), _is_indexed(op, index))
-        sources = files_of(op, files, storage_options, filesystem)
+        sources = files_of(op, files, Storage(storage_options, filesystem, cache_dir, cache_bytes))
         super().__init__(_native(op, sources, reader, _text_arguments(names, types), nulls, stack, index))
 
 
@@ -187,7 +197,7 @@ def _is_indexed(op: str, index: Index) -> bool:
     return index_flag(index, op) is not False
 
 
-def _columns(op: str, columns: Sequence[str] | None, stack: Stack) -> list[str] | None:
+def columns_of(op: str, columns: Sequence[str] | None, stack: Stack) -> list[str] | None:
     """The columns to read: those asked for, and those of stacks."""
     if columns is None:
         return None

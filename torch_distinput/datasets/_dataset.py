@@ -4,25 +4,31 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from torch.utils.data import IterableDataset, get_worker_info
 
 from torch_distinput import _C
 from torch_distinput.base._arguments import count, file_names, flag, function, integer, optional_integer, sequence
+from torch_distinput.datasets import _given_data as given_data
+from torch_distinput.datasets._ray_blocks import RayBlocks
+from torch_distinput.datasets._rebuild import reading_of
+from torch_distinput.datasets._source_row import SourceRow, located
 from torch_distinput.observe import _explanation as explanation
+from torch_distinput.ops._base import Call, remember
 from torch_distinput.ops._batching import BatchingOps
 from torch_distinput.ops._buffering import BufferingOps
 from torch_distinput.ops._columns import ColumnOps
 from torch_distinput.ops._combining import CombiningOps
+from torch_distinput.ops._description import VERSION, Whole, describe, described, make_again
 from torch_distinput.ops._functional import FunctionalOps
 from torch_distinput.ops._images import ImageOps
 from torch_distinput.ops._ordering import OrderingOps
 from torch_distinput.ops._records import RecordOps
 from torch_distinput.ops._tokens import TokenOps
 from torch_distinput.recognize import _torch_source as torch_source
-from torch_distinput.storage._options import StorageOptions, stored_names
+from torch_distinput.storage._options import CacheDir, Storage, StorageOptions, stored_names
 
 
 class Strategy(Protocol):
@@ -57,6 +63,9 @@ class Dataset(
     at least one element. In a worker process of `torch.utils.data.DataLoader` an iterator yields the share of that
     worker. A dataset may be used from any thread, an iterator by one thread at a time.
 
+    A pickle holds the calls that made the dataset, whose functions follow pickle's rules. TypeError for what can be
+    read only once and for elements of `window`.
+
     >>> ds = tdi.Dataset.range(10).shuffle(seed=7).batch(4)
     >>> [len(batch) for batch in ds]
     [4, 4, 2]
@@ -66,6 +75,7 @@ class Dataset(
         if not isinstance(native, _C.Dataset):
             raise TypeError("Dataset: make one with a constructor such as Dataset.from_tensor_slices(...).")
         self._native = native
+        self._call: Call | None = None
         self._share: _C.Dataset | None = None
         self._pinned_epoch: int | None = None
 
@@ -76,6 +86,7 @@ class Dataset(
     # Sources; `ColumnOps` has one more.
 
     @staticmethod
+    @described
     def range(start: int, stop: int | None = None, step: int = 1) -> Dataset:
         """The integers of Python's `range` as int64 scalars: `range(stop)` or `range(start, stop, step=1)`.
 
@@ -89,6 +100,7 @@ class Dataset(
         return Dataset(_C.Dataset.range(*bounds, integer("range", "step", step)))
 
     @staticmethod
+    @described
     def from_tensors(x: Any) -> Dataset:
         """One element: `x`, a structure of CPU tensors, numpy arrays, numbers, strings or lists of them.
 
@@ -97,9 +109,12 @@ class Dataset(
         >>> list(tdi.Dataset.from_tensors({"x": torch.tensor([1, 2])}))
         [{'x': tensor([1, 2])}]
         """
-        return Dataset(_C.Dataset.from_tensors(x))
+        dataset = Dataset(_C.Dataset.from_tensors(x))
+        remember(dataset, Call("from_tensors", (given_data.of_tensors(x, dataset._native),), {}))
+        return dataset
 
     @staticmethod
+    @described
     def from_tensor_slices(x: Any) -> Dataset:
         """One element for each index along dim 0 of the leaves of `x`. Random access.
 
@@ -113,9 +128,12 @@ class Dataset(
         >>> list(tdi.Dataset.from_tensor_slices({"x": torch.tensor([1, 2]), "name": ["a", "b"]}))
         [{'x': tensor(1), 'name': 'a'}, {'x': tensor(2), 'name': 'b'}]
         """
-        return Dataset(_C.Dataset.from_tensor_slices(x))
+        dataset = Dataset(_C.Dataset.from_tensor_slices(x))
+        remember(dataset, Call("from_tensor_slices", (given_data.of_slices(x, dataset._native),), {}))
+        return dataset
 
     @staticmethod
+    @described
     def from_generator(fn: Callable[..., Any], element_spec: Any, args: Sequence[Any] = ()) -> Dataset:
         """The elements of the iterable that `fn(*args)` returns; `fn` is called anew for each iterator.
 
@@ -132,9 +150,12 @@ class Dataset(
         name = getattr(fn, "__name__", type(fn).__name__)
         args = sequence("from_generator", "args", args, lambda op, name, value: value)
         open = functools.partial(fn, *args) if args else fn
-        return Dataset(_C.Dataset.from_generator(open, element_spec, name, lists_are_structure=False))
+        dataset = Dataset(_C.Dataset.from_generator(open, element_spec, name, lists_are_structure=False))
+        remember(dataset, Call("from_generator", (fn, element_spec, Whole(lambda: args)), {}))
+        return dataset
 
     @staticmethod
+    @described
     def from_torch(dataset: Any) -> Dataset:
         """The samples of a torch dataset, before any collating; lists in a sample are structure.
 
@@ -147,9 +168,32 @@ class Dataset(
         >>> list(tdi.Dataset.from_torch(torch.utils.data.TensorDataset(torch.tensor([1, 2]))))
         [(tensor(1),), (tensor(2),)]
         """
-        return Dataset(torch_source.native_dataset(dataset))
+        made = Dataset(torch_source.native_dataset(dataset))
+        remember(made, Call("from_torch", (Whole(lambda: dataset),), {}))
+        return made
 
     @staticmethod
+    def from_ray(ray_dataset: Any) -> Dataset:
+        """The rows of a dataset of Ray Data: dicts of its columns.
+
+        This call executes the dataset, in the order of its rows, unless it was materialized. Several ranks need the
+        blocks of one execution: pass `ray_dataset.materialize()` to all of them. The blocks become streams (policy
+        STREAMS): each rank reads blocks of its own, as they are, and all ranks take the same steps, without a row too
+        many or too few. A state resumes at a row of a block, on any number of ranks.
+
+        Args:
+            ray_dataset: a `ray.data.Dataset`. Columns of numbers, of tensors of one shape, and of texts.
+
+        Raises TypeError for another object, such as a rank's shard of a dataset, and what the execution raises. Ranks
+        with blocks of executions of their own raise DistributedDatasetError at their first step.
+        """
+        blocks = RayBlocks(ray_dataset)
+        numbers = Dataset.from_tensor_slices(blocks.numbers())  # which ranks compare before the first step
+        rows = numbers.flat_map(functools.partial(_rows_of_block, blocks))
+        return rows.with_options(_C.Options(auto_shard_policy=_C.AutoShardPolicy.STREAMS))
+
+    @staticmethod
+    @described
     def list_files(
         patterns: Any,
         shuffle: bool = True,
@@ -157,6 +201,8 @@ class Dataset(
         *,
         storage_options: StorageOptions = None,
         filesystem: Any = None,
+        cache_dir: CacheDir = None,
+        cache_bytes: int | None = None,
     ) -> Dataset:
         """The names of the files that match `patterns`, as `str`; all as `bytes` where one of them is not UTF-8.
 
@@ -166,12 +212,13 @@ class Dataset(
             shuffle: whether the names are shuffled anew in each epoch; they are sorted first, so that the order does
                 not depend on the file system.
             seed: makes the order reproducible; None uses the seed of the options, else one that is drawn once.
-            storage_options, filesystem: how URLs are listed and read, as in `TextLineDataset`.
+            storage_options, filesystem, cache_dir, cache_bytes: how URLs are listed and read, as in `TextLineDataset`.
 
         Raises NotFoundError that names a pattern which no file matches, and RemoteError where a store cannot be listed;
         web servers (`https://`) cannot.
         """
-        names = stored_names("list_files", file_names(patterns, "list_files: `patterns`"), storage_options, filesystem)
+        storage = Storage(storage_options, filesystem, cache_dir, cache_bytes)
+        names = stored_names("list_files", file_names(patterns, "list_files: `patterns`"), storage)
         shuffle = flag("list_files", "shuffle", shuffle)
         return Dataset(_C.list_files(names, shuffle, optional_integer("list_files", "seed", seed)))
 
@@ -218,7 +265,8 @@ class Dataset(
         """A tree of the ops, the last one on top, each with its arguments, cardinality, path, threads at most, and
         spec. Where elements are tiny, the caller does the work of the arena's threads.
 
-        With a strategy: how that would assign the rows, and why. TypeError unless `strategy` is a Strategy.
+        With a strategy: how that would assign the rows, and why. TypeError unless `strategy` is a Strategy. Objects of
+        stores are not read for it: without an index of them, their rows are not counted, and facts say so.
 
         >>> print(tdi.Dataset.range(4).skip(1).explain())
         skip(count=1)                      3 elements, plan, threads: ..., int64[]
@@ -228,6 +276,10 @@ class Dataset(
             return explanation.of_pipeline(self._native)
         if not callable(getattr(strategy, "distribute_dataset", None)):
             raise TypeError(f"explain: `strategy` must be a Strategy, but is a {type(strategy).__name__}.")
+        if self._native.lacks_index():
+            explained = explanation.of_pipeline(self._native)
+            facts = [explanation.UNCOUNTED, *explained.facts]
+            return explanation.Explanation("distributed dataset", facts, explained.ops)
         return strategy.distribute_dataset(self).explain()
 
     def __len__(self) -> int:
@@ -264,11 +316,74 @@ class Dataset(
         self._native.set_epoch(epoch)
         self._pinned_epoch = epoch
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "pickle: a torch_distinput Dataset cannot be pickled, because it refers to this process's memory and "
-            "functions. Make it in the process that uses it, or start worker processes by fork."
-        )
+    def rebuild(self, epoch: int, row: int, loader: Any = None) -> Any:
+        """The element that has a source row, exactly as it was in an epoch, random transforms included.
+
+        Looks for the row in the order of the epoch, 10 to 50 ns a row, and makes this one element only. If several
+        elements have the row, the first one.
+
+        Args:
+            epoch: at least 0.
+            row: a number as `DataLoader.rows_of` has it; IndexError if the epoch does not have it.
+            loader: the DataLoader of this dataset that reads it: its seed counts, and what it excluded. None: the
+                dataset is iterated by itself.
+
+        Raises ValueError, naming the op, where the pipeline has no random access, and what making the element raises.
+
+        >>> ds = tdi.Dataset.range(5).map(lambda x: x * 10).shuffle(seed=1)
+        >>> ds.rebuild(0, 3)
+        tensor(30)
+        """
+        epoch, row = count("rebuild", "epoch", epoch), count("rebuild", "row", row)
+        if loader is None:
+            return self._native.ledger(epoch).rebuild(row)
+        ledger, batches = reading_of(loader, "rebuild", self, epoch)
+        return ledger.rebuild(row, unbatched=batches)
+
+    def locate(self, epoch: int, rows: Iterable[int], loader: Any = None) -> list[SourceRow]:
+        """Where rows lie, by source, file and record: arithmetic on the indexes of the files, which reads no rows.
+
+        Rows in memory have no file. An image of `ImageFolder` is record 0 of its file.
+
+        Args:
+            epoch: at least 0. It matters where the order of the files is drawn in each epoch, as by `list_files`.
+            rows: numbers as `DataLoader.rows_of` has them; IndexError for one that no row has.
+            loader: the DataLoader of this dataset that reads it, whose seed counts; None: the dataset is iterated by
+                itself.
+
+        Raises ValueError, naming the op, where the pipeline has no random access, and after a `repeat` each of whose
+        rounds reads the files in another order.
+
+        >>> ds = tdi.Dataset.range(3).concatenate(tdi.Dataset.range(5)).shuffle()
+        >>> ds.locate(0, [2, 4])
+        [SourceRow(source=0, file=None, record=2), SourceRow(source=1, file=None, record=1)]
+        """
+        epoch, rows = count("locate", "epoch", epoch), [count("locate", "rows", row) for row in rows]
+        if loader is None:
+            return located(self._native.ledger(epoch), rows)
+        return located(reading_of(loader, "locate", self, epoch)[0], rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The calls that made the dataset, and what else it has: the epoch of `set_epoch`, a subclass's attributes."""
+        own = {name: value for name, value in vars(self).items() if name not in _NOT_PICKLED}
+        return make_again, (VERSION, describe(self)), own
+
+    def __setstate__(self, own: dict[str, Any]) -> None:
+        vars(self).update(own)
+        if self._pinned_epoch is not None:
+            self._native.set_epoch(self._pinned_epoch)
+
+
+def _rows_of_block(blocks: RayBlocks, block: Any) -> Dataset:
+    return Dataset.from_tensor_slices(blocks.columns(int(block["block"])))
+
+
+_NOT_PICKLED = ("_native", "_call", "_share")
+
+
+def asks_for_streams(dataset: Any) -> bool:
+    """Whether ranks read streams of `dataset`, if it can be cut into some, so that each has a state of its own."""
+    return isinstance(dataset, Dataset) and dataset.options().auto_shard_policy == _C.AutoShardPolicy.STREAMS
 
 
 def pop_pinned_epoch(dataset: Dataset) -> int | None:

@@ -9,7 +9,8 @@ from torch_distinput import _C
 from torch_distinput.base._arguments import Path, file_names, integer, is_flag, optional_integer, optional_text
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.ops._base import native_of
-from torch_distinput.storage._options import StorageOptions, stored_names
+from torch_distinput.ops._description import described
+from torch_distinput.storage._options import CacheDir, Storage, StorageOptions, stored_names
 from torch_distinput.typing import Compression, Index
 
 
@@ -18,6 +19,7 @@ class RecordFiles(Dataset):
 
     _op: str
 
+    @described
     def __init__(
         self,
         files: Path | Iterable[Path] | Dataset,
@@ -27,9 +29,12 @@ class RecordFiles(Dataset):
         *,
         storage_options: StorageOptions = None,
         filesystem: Any = None,
+        cache_dir: CacheDir = None,
+        cache_bytes: int | None = None,
     ):
         options = record_options(compression_type, index, max_record_bytes, self._op)
-        super().__init__(self._records(files_of(self._op, files, storage_options, filesystem), *options))
+        storage = Storage(storage_options, filesystem, cache_dir, cache_bytes)
+        super().__init__(self._records(files_of(self._op, files, storage), *options))
 
     def _records(self, files: Any, *options: Any) -> _C.Dataset:
         raise NotImplementedError
@@ -55,6 +60,9 @@ class TextLineDataset(RecordFiles):
             "credentials" may be a function of a URL that returns such a dict, with "expires" in seconds since 1970.
         filesystem: a file system of fsspec that reads the files, for stores that this library does not know. Slower,
             and not in a forked process.
+        cache_dir: a folder of this machine where bytes of the URLs' bucket are kept once they were read, for all
+            processes of this user; None: the variable TDI_CACHE, else none.
+        cache_bytes: what that folder may hold; None: TDI_CACHE_BYTES, else all but a twentieth of its disk.
 
     Files may be URLs (https, http, s3, gs, az, hf): docs/remote.md.
 
@@ -95,6 +103,7 @@ class FixedLengthRecordDataset(Dataset):
     [b'aa', b'bb']
     """
 
+    @described
     def __init__(
         self,
         files: Path | Iterable[Path] | Dataset,
@@ -107,6 +116,8 @@ class FixedLengthRecordDataset(Dataset):
         *,
         storage_options: StorageOptions = None,
         filesystem: Any = None,
+        cache_dir: CacheDir = None,
+        cache_bytes: int | None = None,
     ):
         name = "FixedLengthRecordDataset"
         sizes = (
@@ -115,16 +126,17 @@ class FixedLengthRecordDataset(Dataset):
             integer(name, "footer_bytes", footer_bytes),
         )
         options = record_options(compression_type, index, max_record_bytes, name)
-        super().__init__(_C.fixed_records(files_of(name, files, storage_options, filesystem), *sizes, *options))
+        storage = Storage(storage_options, filesystem, cache_dir, cache_bytes)
+        super().__init__(_C.fixed_records(files_of(name, files, storage), *sizes, *options))
 
 
-def files_of(op: str, files: Any, storage_options: StorageOptions, filesystem: Any) -> Any:
-    """The argument `files` of a dataset of files as native code takes it: names, or a dataset of names. The others say
+def files_of(op: str, files: Any, storage: Storage) -> Any:
+    """The argument `files` of a dataset of files as native code takes it: names, or a dataset of names. `storage` says
     how URLs among the names are read."""
     if not isinstance(files, Dataset):
-        return stored_names(op, file_names(files, f"{op}: `files`"), storage_options, filesystem)
-    if storage_options is not None or filesystem is not None:
-        raise ValueError(f"{op}: give `storage_options` and `filesystem` to the `list_files` that names the files.")
+        return stored_names(op, file_names(files, f"{op}: `files`"), storage)
+    for name in storage.given():
+        raise ValueError(f"{op}: give `{name}` to the `list_files` that names the files.")
     return native_of(files)
 
 

@@ -7,7 +7,8 @@ from typing import Any, cast
 from torch_distinput import _C
 from torch_distinput.base._arguments import file_names
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.storage._options import StorageOptions, stored_names
+from torch_distinput.ops._description import described
+from torch_distinput.storage._options import CacheDir, Storage, StorageOptions, stored_names
 
 
 class ImageFolder(Dataset):
@@ -16,7 +17,7 @@ class ImageFolder(Dataset):
     Args:
         root: the folder that holds the folders of the classes; or a URL, such as `s3://bucket/pets`, whose folders are
             those in the names of the objects below it. They are listed once, which web servers (`https://`) cannot.
-        storage_options, filesystem: how URLs are read, as in `TextLineDataset`.
+        storage_options, filesystem, cache_dir, cache_bytes: how URLs are read, as in `TextLineDataset`.
 
     Classes are sorted by name, and images by path within a class, subfolders included. Random access and exact length.
     Files are read when rows are: NotFoundError for a missing one, OSError for one that cannot be read;
@@ -36,11 +37,19 @@ class ImageFolder(Dataset):
     (['cat', 'dog'], [(b'...', tensor(0)), (b'...', tensor(1))])
     """
 
+    @described
     def __init__(
-        self, root: str | bytes | os.PathLike, *, storage_options: StorageOptions = None, filesystem: Any = None
+        self,
+        root: str | bytes | os.PathLike,
+        *,
+        storage_options: StorageOptions = None,
+        filesystem: Any = None,
+        cache_dir: CacheDir = None,
+        cache_bytes: int | None = None,
     ):
         names = file_names([root], "ImageFolder: `root`")
-        (name,) = cast("list[Any]", stored_names("ImageFolder", names, storage_options, filesystem))
+        storage = Storage(storage_options, filesystem, cache_dir, cache_bytes)
+        (name,) = cast("list[Any]", stored_names("ImageFolder", names, storage))
         native, classes = _C.image_folder(name)
         super().__init__(native)
         self._classes = [os.fsdecode(name) for name in classes]

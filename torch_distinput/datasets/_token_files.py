@@ -11,8 +11,10 @@ from torch_distinput import _C
 from torch_distinput.base._arguments import Path, integer, optional_integer
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.datasets._files import files_of
+from torch_distinput.ops._base import Call, remember
+from torch_distinput.ops._description import Whole, described
 from torch_distinput.recognize._token_columns import arrays_of, is_column
-from torch_distinput.storage._options import StorageOptions
+from torch_distinput.storage._options import CacheDir, Storage, StorageOptions
 
 _NAME = "TokenDataset"
 
@@ -59,6 +61,7 @@ class TokenDataset(Dataset):
             [5, 6, 7, 8]]))]
     """
 
+    @described
     def __init__(
         self,
         files: Path | Iterable[Path] | Dataset,
@@ -71,12 +74,15 @@ class TokenDataset(Dataset):
         *,
         storage_options: StorageOptions = None,
         filesystem: Any = None,
+        cache_dir: CacheDir = None,
+        cache_bytes: int | None = None,
     ):
         cuts = _cuts(sequence_length, stride, document_boundary, vocab_size, output_dtype)
-        names = files_of(_NAME, files, storage_options, filesystem)
+        names = files_of(_NAME, files, Storage(storage_options, filesystem, cache_dir, cache_bytes))
         super().__init__(_C.token_files(names, _stored_type(dtype), *cuts))
 
     @staticmethod
+    @described
     def from_tokens(
         tokens: Any,
         sequence_length: int | None,
@@ -116,7 +122,10 @@ class TokenDataset(Dataset):
             sizes = torch.tensor([0, *(document.numel() for document in documents)])
             tokens, offsets = torch.cat(documents) if documents else torch.zeros(0, dtype=torch.int64), sizes.cumsum(0)
         cuts = _cuts(sequence_length, stride, document_boundary, vocab_size, output_dtype)
-        return Dataset(_C.token_column(tokens, offsets, *cuts))
+        dataset = Dataset(_C.token_column(tokens, offsets, *cuts))
+        given = (sequence_length, stride, document_boundary, vocab_size, output_dtype)
+        remember(dataset, Call("from_tokens", (Whole(lambda: tokens), *given, offsets), {}))
+        return dataset
 
 
 def _cuts(sequence_length: Any, stride: Any, document_boundary: Any, vocab_size: Any, output_dtype: Any) -> tuple:

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch_distinput import _C
-from torch_distinput.base._arguments import count, function
+from torch_distinput.base._arguments import count, function, number, optional_integer, sequence
 from torch_distinput.base._spec import PerReplicaSpec
 from torch_distinput.base._structure import map_leaves
 from torch_distinput.datasets._dataset import Dataset
@@ -124,6 +124,16 @@ class DistributedIterator:
         """
         self._native.load_state_dict(state)
         self._step_info = None
+
+    def set_weights(self, weights: Sequence[float], step: int | None = None) -> None:
+        """Gives the datasets of the pipeline's `sample_from_datasets` other weights from `step` on (None: the next).
+
+        They hold to the end of the epoch, instead of a schedule. Positions keep the change. All processes call it after
+        the same step: where they differ, the next step raises DistributedDatasetError. Raises ValueError for wrong
+        weights and an earlier step, and where no mixture, or not all before the step, is known.
+        """
+        op = "set_weights"
+        self._native.set_weights(sequence(op, "weights", weights, number), optional_integer(op, "step", step))
 
     def stats(self) -> Stats:
         """What this iterator has counted since it was made."""

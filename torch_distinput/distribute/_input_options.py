@@ -3,13 +3,17 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar, get_args
+
+import torch
 
 from torch_distinput import _C
 from torch_distinput._C import InputReplicationMode
 from torch_distinput.base._arguments import count, flag, number, sequence
+from torch_distinput.base._row_cost import RowCost, row_cost
+from torch_distinput.executors._executor import EngineName, Executor, executor_of
 from torch_distinput.typing import ReplicationMode, Split, Tail
 
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -29,8 +33,10 @@ class InputOptions:
         per_replica_buffer_size: steps read ahead, at least 0.
         split: "tf" cuts a global batch as tf.distribute would; "balanced" cuts it into contiguous parts, in order,
             whose sizes differ by at most one row: with n rows and N replicas, replica g gets the rows from
-            g * (n // N) + min(g, n % N) on. The default is that of the programs that these options come from;
-            `DataLoader`, which takes the place of torch's, has "balanced".
+            g * (n // N) + min(g, n % N) on; "lanes" cuts it into parts of the same sizes by the lanes of
+            `Dataset.shuffle(blocks=...)`: the rows of the first lanes to replica 0, and so on, so that each block of
+            the data is read by one process, and by two where their parts meet. The default is that of the programs
+            that these options come from; `DataLoader`, which takes the place of torch's, has "balanced".
         tail: what becomes of a short last global batch, and of a replica without rows. "zero_rows": the batch is split
             as it is, a replica may get zero rows. "padded": each replica's part is filled to its full size with its own
             last row; `StepInfo.valid` says how many rows count. "repeat": the batch is filled with the first rows of
@@ -40,9 +46,20 @@ class InputOptions:
             without rows.
         weights: relative share of each replica, one positive number for each replica of all processes; needs
             `split="balanced"`.
+        balance: what rows cost (tokens, pixels, ...): in each step the replicas' parts, whose sizes stay, then cost
+            about the same. A tensor (or array, or list of numbers) has a cost for each row of the source; the costs
+            follow their rows through `shuffle`, `select` and `map`. It needs random access, and each process reads its
+            own rows only. With a str, the key of a column of the batches, or a function of a row, each process reads
+            all rows. Parts depend on the costs alone: nothing is sent, and any number of processes can resume. Needs
+            `split="balanced"` without `weights`, and replicas that share one stream.
+        balance_window: global batches whose rows are exchanged, so that steps cost about the same, too. With 1 each
+            global batch keeps its rows. With more, a state within a window can only go on with the same batch size,
+            `balance` and window, on any number of processes.
         peer_timeout: seconds that other processes, and the group's store, may keep this one waiting.
         host_timeout: seconds without a sign of life after which another host counts as lost, or `peer_timeout` if that
             is shorter. A process that dies is known at once.
+        executor: "processes", "ray" or an `Executor`: workers on this host, or anywhere in a Ray cluster, make the rows
+            of steps, as for `DataLoader`. The data needs random access.
 
     The fields that tf.distribute has can also be given with its prefix `experimental_`. Raises TypeError or ValueError
     that names the field.
@@ -58,8 +75,11 @@ class InputOptions:
     split: Split
     tail: Tail
     weights: tuple[float, ...] | None
+    balance: torch.Tensor | str | Callable[..., Any] | None = field(hash=False)
+    balance_window: int
     peer_timeout: float
     host_timeout: float
+    executor: Executor | None
     _tail_given: ClassVar[bool]  # set on each object, not a field
 
     def __init__(
@@ -71,8 +91,11 @@ class InputOptions:
         split: Split = "tf",
         tail: Tail | None = None,
         weights: Sequence[float] | None = None,
+        balance: RowCost | None = None,
+        balance_window: int = 1,
         peer_timeout: float = 300.0,
         host_timeout: float = 5.0,
+        executor: Executor | EngineName | None = None,
         **experimental: Any,
     ):
         values: dict[str, Any] = {
@@ -92,14 +115,25 @@ class InputOptions:
             "split": split,
             "tail": "zero_rows" if tail is None else tail,
             "weights": weights,
+            "balance": balance,
+            "balance_window": balance_window,
             "peer_timeout": peer_timeout,
             "host_timeout": host_timeout,
+            "executor": executor,
         }
         object.__setattr__(self, "_tail_given", tail is not None)
         for name, value in values.items():
             object.__setattr__(self, name, _CHECKS[name](name, value))
         if self.weights is not None and self.split != "balanced":
             raise ValueError(f"InputOptions: `weights` needs `split` 'balanced', but `split` is {self.split!r}.")
+        if self.balance is not None and self.split != "balanced":
+            raise ValueError(f"InputOptions: `balance` needs `split` 'balanced', but `split` is {self.split!r}.")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, InputOptions):
+            return NotImplemented
+        pairs = [(getattr(self, each.name), getattr(other, each.name)) for each in fields(self)]
+        return all(_same_values(*pair) for pair in pairs)
 
     @property
     def experimental_fetch_to_device(self) -> bool:
@@ -148,6 +182,16 @@ def _weights(name: str, value: Any) -> tuple[float, ...] | None:
     return weights
 
 
+def _cost(name: str, value: Any) -> torch.Tensor | str | Callable[..., Any] | None:
+    return None if value is None else row_cost("InputOptions", name, value)
+
+
+def _same_values(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return torch.equal(one, other)
+    return not isinstance(one, torch.Tensor) and not isinstance(other, torch.Tensor) and bool(one == other)
+
+
 def _seconds(name: str, value: Any) -> float:
     seconds = number("InputOptions", name, value)
     if not seconds > 0:
@@ -167,14 +211,18 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "split": _word(SPLITS),
     "tail": _word(TAILS),
     "weights": _weights,
+    "balance": _cost,
+    "balance_window": partial(count, "InputOptions", least=1),
     "peer_timeout": _seconds,
     "host_timeout": _seconds,
+    "executor": lambda name, value: executor_of("InputOptions", value),
 }
 
 
 def native_options(options: InputOptions) -> _C.InputOptions:
     """The options as C++ has them."""
-    return _C.InputOptions(**{field.name: getattr(options, field.name) for field in fields(options)})
+    known = [field.name for field in fields(options) if field.name != "executor"]  # which Python has
+    return _C.InputOptions(**{name: getattr(options, name) for name in known})
 
 
 def tail_given(options: InputOptions) -> bool:

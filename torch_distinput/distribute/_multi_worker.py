@@ -26,6 +26,7 @@ from torch_distinput.distribute._distributed import DistributedDataset
 from torch_distinput.distribute._elastic import warn_of_restarts
 from torch_distinput.distribute._empty_parts import EmptyParts
 from torch_distinput.distribute._input_options import InputOptions
+from torch_distinput.distribute._mesh import place_in
 from torch_distinput.distribute._reduce import Axis, ReduceOp, combine
 from torch_distinput.distribute._strategy import NativeStrategy
 from torch_distinput.ops._base import native_of
@@ -37,8 +38,15 @@ _logger = logging.getLogger("torch_distinput")
 # their keys in the store.
 _made: collections.Counter[str] = collections.Counter()
 _processes: weakref.WeakKeyDictionary[dist.ProcessGroup, tuple[_C.ProcessGroup, str]] = weakref.WeakKeyDictionary()
-# What strategies do not hold any more ends before the interpreter does.
-atexit.register(_processes.clear)
+
+
+def leave_groups() -> None:
+    """Ends the links to other processes that no strategy holds any more."""
+    _processes.clear()
+
+
+# They end before the interpreter does.
+atexit.register(leave_groups)
 
 
 _OF_MESH = "mesh_"
@@ -53,19 +61,22 @@ class MultiWorkerMirroredStrategy(NativeStrategy):
     and why.
 
     Args:
-        process_group: a group of torch.distributed, or a one-dimensional DeviceMesh. None: the default group, or one
-            process where there is none. Ranks that work on one replica together (tensor, context and pipeline
-            parallelism) get the same rows: pass the data-parallel dimension of the mesh, `mesh["dp"]`, or its group.
-            The groups of a dimension agree on the seeds of random ops that have none; a group that is not of a mesh
-            cannot, and warns.
+        process_group: a group of torch.distributed, or a DeviceMesh. None: the default group, or one process where
+            there is none. Of a mesh of several dims, rows are dealt along those that are named `batch`, `dp`,
+            `dp_replicate`, `dp_shard`, `ddp`, `fsdp`, `data_parallel`, `replicate` or `shard`; processes that differ in
+            other dims only (tensor, context and pipeline parallelism) work on one replica together and get the same
+            rows. A mesh of one dimension, such as `mesh["dp"]`, is the one that rows are dealt along, unless its name
+            is such as `tp`. The groups of a mesh agree on the seeds of random ops that have none; a group that is not
+            of a mesh cannot, and warns.
         devices: of this process's replicas, such as `["cuda:0", "cuda:1"]` or `["cpu", "cpu"]`. None: the accelerator
-            of the environment's LOCAL_RANK, or the only one that this process sees, else one CPU.
+            of the launcher's local rank, or the only one that this process sees, else one CPU.
+        data_dims: names of the mesh's dims that rows are dealt along, where they are named otherwise.
         rounds: has no effect and warns: rounds in which processes agree on the end of streams of different length go
             over the group's store, whose load grows with the number of processes and no faster.
 
     Raises RuntimeError where the environment says that there are several processes, but no group is initialised;
-    ValueError for a device that does not exist, a mesh of several dims, a group without this process, or another value
-    of `rounds`; TypeError for another type of `process_group`.
+    ValueError for a device that does not exist, a mesh with a dim of unknown meaning, a group without this process, or
+    another value of `rounds`; TypeError for another type of `process_group`.
 
     >>> tdi.MultiWorkerMirroredStrategy(devices=["cpu", "cpu"])
     MultiWorkerMirroredStrategy('cpu', 'cpu')
@@ -76,6 +87,7 @@ class MultiWorkerMirroredStrategy(NativeStrategy):
         process_group: dist.ProcessGroup | Any | None = None,
         devices: Sequence[str | torch.device] | None = None,
         *,
+        data_dims: Sequence[str] | None = None,
         rounds: Rounds | None = None,
     ):
         if rounds not in (None, "store", "gloo"):
@@ -88,10 +100,10 @@ class MultiWorkerMirroredStrategy(NativeStrategy):
                 FutureWarning,
                 stacklevel=2,
             )
-        group = group_of("MultiWorkerMirroredStrategy", "process_group", process_group)
+        group = group_of("MultiWorkerMirroredStrategy", "process_group", process_group, data_dims)
         names = _arguments.devices("MultiWorkerMirroredStrategy", devices)
         self._group = group
-        self._dimension = None if group is None else _name_of_dimension(process_group, group)
+        self._dimension = None if group is None else _name_of_dimension(process_group, group, data_dims)
         self._seeds_agreed = 0
         if group is None:
             native = _C.MultiWorkerMirroredStrategy(_C.ProcessGroup(dist.HashStore(), 0, 1, "one process"), names)
@@ -196,17 +208,13 @@ def _processes_of(group: dist.ProcessGroup) -> tuple[_C.ProcessGroup, str]:
     return _processes[group]
 
 
-def group_of(op: str, name: str, given: Any) -> dist.ProcessGroup | None:
+def group_of(op: str, name: str, given: Any, data_dims: Sequence[str] | None = None) -> dist.ProcessGroup | None:
     """The process group that `given` stands for; None where this process is the only one. `op` and `name` are what the
-    user called and the argument, for messages."""
+    user called and the argument, for messages. `data_dims`: see MultiWorkerMirroredStrategy."""
     if isinstance(given, dist.DeviceMesh):
-        if given.ndim != 1:
-            raise ValueError(
-                f"{op}: `{name}` must be a group or a mesh of one dimension, but is a mesh of {given.ndim}; pass the "
-                "data-parallel dimension, such as mesh['dp'], or several of them made one: mesh['dp_replicate', "
-                "'dp_shard']._flatten('dp')."
-            )
-        return given.get_group()
+        return place_in(op, name, given, data_dims).group
+    if data_dims is not None:
+        raise ValueError(f"{op}: `data_dims` names dims of a DeviceMesh, which `{name}` is not.")
     if given is dist.GroupMember.NON_GROUP_MEMBER:
         raise ValueError(f"{op}: this process does not belong to `{name}`.")
     if given is not None:
@@ -219,17 +227,20 @@ def group_of(op: str, name: str, given: Any) -> dist.ProcessGroup | None:
     if variables:
         raise RuntimeError(
             f"{op}: the environment says {variables}, but no process group is initialised, so that every process "
-            "would read all rows; call torch.distributed.init_process_group() first."
+            "would read all rows; call torch_distinput.process_group_from_env() first."
         )
     return None
 
 
-def _name_of_dimension(given: Any, group: dist.ProcessGroup) -> str | None:
-    """The name of the strategy, common to all groups along the mesh dimension that `group` belongs to; None for a group
-    that is not of a mesh."""
+def _name_of_dimension(given: Any, group: dist.ProcessGroup, data_dims: Sequence[str] | None) -> str | None:
+    """The name of the strategy, common to all groups along the mesh dims that `group` belongs to; None for a group that
+    is not of a mesh."""
     description = getattr(group, "group_desc", "")  # torch sets it for the groups of a mesh
     if isinstance(given, dist.DeviceMesh) and given.mesh_dim_names is not None:
-        dimension = given.mesh_dim_names[0]
+        place = place_in("", "", given, data_dims)
+        if len(place.peers) == place.group.size() == 1:
+            return None
+        dimension = "_".join(place.dims) or "alone"
     elif description.startswith(_OF_MESH) and description != f"{_OF_MESH}default":
         dimension = description.removeprefix(_OF_MESH)
     else:

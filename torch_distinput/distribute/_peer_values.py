@@ -13,13 +13,13 @@ import collections
 import copy
 import json
 import keyword
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
 from torch_distinput import _C
+from torch_distinput.base._known_mappings import known_mapping
 from torch_distinput.base._structure import children, rebuild
 
 # Ends errors about texts of other processes.
@@ -29,13 +29,6 @@ _LENGTH = 8  # bytes that hold the length of the description
 _MAX_NESTING = 100
 _MAX_ROW = 2**30  # elements in one row of an example
 _PLAIN = (type(None), bool, int, float, str)
-# Classes of mappings that every process can make from their items; collate functions of other libraries return them.
-_MAPPINGS = (
-    ("collections", "OrderedDict"),
-    ("collections", "UserDict"),
-    ("transformers.tokenization_utils_base", "BatchEncoding"),
-    ("transformers.feature_extraction_utils", "BatchFeature"),
-)
 
 
 class _Damaged(Exception):
@@ -57,13 +50,14 @@ def decode(data: bytes, whose: str, like: Any) -> Any:
     return _read(data, whose, dict(_classes(like)))
 
 
-def encode_example(batch: Any) -> bytes:
-    """A batch without rows, for `decode_example`. Raises ValueError for one that another process cannot rebuild."""
-    return _Writer(whole=True).encode(batch)
+def encode_whole(value: Any) -> bytes:
+    """As `encode`, but raises ValueError for a part that another process cannot rebuild."""
+    return _Writer(whole=True).encode(value)
 
 
 def decode_example(data: bytes, whose: str) -> Any:
-    """The batch in `data`; its named tuples have the right fields, but classes made here. Errors as in `decode`."""
+    """The batch without rows in `data`, which `encode_whole` wrote; its named tuples have the right fields, but classes
+    made here. Errors as in `decode`."""
     return _read(data, whose, {}, example=True)
 
 
@@ -113,14 +107,6 @@ def _classes(value: Any) -> Iterator[tuple[tuple, Any]]:
         yield from _classes(part)
 
 
-def _known_mapping(name: str) -> Any:
-    """The class of `_MAPPINGS` with this name, where this process has imported it; else None."""
-    for module, known in _MAPPINGS:
-        if name == f"{module}.{known}":
-            return getattr(sys.modules.get(module), known, None)
-    return None
-
-
 class _Writer:
     """Makes a description and collects the tensors that it names. `whole`: raise ValueError for what another process
     cannot rebuild."""
@@ -155,7 +141,7 @@ class _Writer:
 
     def _of_a_class(self, value: Any, parts: list[Any], depth: int) -> Any:
         if isinstance(value, Mapping):
-            if _known_mapping(_class_name(value)) is not type(value):
+            if known_mapping(_class_name(value)) is not type(value):
                 self._cannot(value)
             return ["mapping", _class_name(value), [self._described(key, depth + 1) for key in value], parts]
         fields = getattr(value, "_fields", None)
@@ -222,7 +208,7 @@ class _Reader:
     def _mapping(self, depth: int, name: Any, key_nodes: Any, nodes: Any) -> Any:
         items = self._dict(depth, key_nodes, nodes)
         own = self._classes.get((self._name(name), tuple(items)))
-        known = _known_mapping(name)
+        known = known_mapping(name)
         if own is not None:
             return rebuild(own, items.values())
         return items if known is None else known(items)

@@ -17,6 +17,8 @@ from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.distribute._base_strategy import Strategy
 from torch_distinput.distribute._distributed import DistributedDataset
 from torch_distinput.distribute._empty_parts import EmptyParts
+from torch_distinput.distribute._executed import ExecutedDataset
+from torch_distinput.distribute._executed_work import PipelineWork
 from torch_distinput.distribute._input_options import InputOptions, native_options, tail_given
 from torch_distinput.distribute._reduce import Axis, ReduceOp, combine, concatenate
 from torch_distinput.distribute._replica import Frame, ReplicaContext, current_frame, enter_frame
@@ -137,13 +139,23 @@ class NativeStrategy(Strategy):
             )
         options = _input_options("distribute_dataset", options)
         native = self._native.distribute_dataset(native_of(dataset), native_options(options))
-        return self._distributed(native, self._empty_parts(options.tail, tail_given(options)), dataset)
+        empty_parts = self._empty_parts(options.tail, tail_given(options))
+        if options.executor is None:
+            return self._distributed(native, empty_parts, dataset)
+        index, count = self._native.input_pipeline_id, self._native.num_input_pipelines
+        work = PipelineWork(dataset, None, options, index, count, len(self._devices), self._wraps)
+        return ExecutedDataset(native, self, self._wraps, empty_parts, work, self._devices)
 
     def distribute_datasets_from_function(
         self, dataset_fn: Callable[[InputContext], Dataset], options: InputOptions | None = None
     ) -> DistributedDataset:
         self._check_cross_replica("distribute_datasets_from_function")
         options = _input_options("distribute_datasets_from_function", options)
+        if options.executor is not None:
+            raise ValueError(
+                "distribute_datasets_from_function: `executor` makes parts of one dataset that all processes read; use "
+                "`distribute_dataset`."
+            )
         _arguments.function("distribute_datasets_from_function", "dataset_fn", dataset_fn)
 
         made = []  # lets the garbage collector see the functions of these datasets until the distributed dataset exists

@@ -14,7 +14,6 @@ from typing import Any
 
 import accelerate
 import torch
-import torch.distributed as dist
 from accelerate import data_loader as accelerates
 from accelerate.state import GradientState, PartialState
 from accelerate.utils import broadcast, operations, recursively_apply
@@ -80,7 +79,7 @@ def prepared(
     if not isinstance(loader, DataLoader) or not own_arguments(loader).distributed:
         if draws_order(loader):
             seed = _seed_of(loader, seed)
-        result = distributed_copy(loader, _group_of(mesh), seed, device, whole_batches=split_batches)
+        result = distributed_copy(loader, True if mesh is None else mesh, seed, device, whole_batches=split_batches)
     else:
         result = loader
         if own_arguments(result).device is None and device is not None:
@@ -98,16 +97,6 @@ def _seed_of(loader: torch.utils.data.DataLoader, given: int | None) -> int:
         return own
     drawn = draw_seed(loader.generator) if given is None else given
     return int(broadcast(torch.tensor(drawn, device=PartialState().device)))
-
-
-def _group_of(mesh: Any) -> Any:
-    """The processes that data is shared among."""
-    if mesh is None:
-        return True
-    names = [name for name in ("dp_replicate", "dp_shard") if name in mesh.mesh_dim_names]
-    if not names:
-        return dist.new_subgroups(1)[0]
-    return mesh[names[0]] if len(names) == 1 else mesh["dp"]
 
 
 def install() -> None:

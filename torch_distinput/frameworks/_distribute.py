@@ -10,7 +10,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.frameworks._shares import ElementShare, EveryNth, Share, SharedOrder, StreamShare
-from torch_distinput.loader._config import configure, own_arguments
+from torch_distinput.loader._config import configure, own_arguments, ranks_of
 from torch_distinput.loader._data_loader import DataLoader
 from torch_distinput.loader.orders._exact_sampler import group_size_and_rank
 from torch_distinput.loader.orders._order import stock_order
@@ -20,7 +20,18 @@ TAIL = "merge"
 
 _TORCHS = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator", "pin_memory_device")
 _OF_WORKERS = ("multiprocessing_context", "prefetch_factor", "persistent_workers")
-_OURS = ("device", "split", "seed", "with_info", "prefetch_bytes", "peer_timeout", "host_timeout")
+_OURS = (
+    "device",
+    "split",
+    "seed",
+    "with_info",
+    "prefetch_bytes",
+    "peer_timeout",
+    "host_timeout",
+    "on_error",
+    "max_errors",
+    "on_worker_death",
+)
 
 
 def draws_order(loader: data.DataLoader) -> bool:
@@ -57,7 +68,7 @@ def distributed_copy(
     result.__dict__.pop("_DataLoader__initialized", None)
     shares = (dataset, rows.get("sampler"), rows.get("batch_sampler"))
     share = next((share for share in shares if isinstance(share, Share)), None)
-    configure(result, replace(own_arguments(loader), shared_order=order, share=share))
+    configure(result, replace(own_arguments(loader), shared_order=order, stream_part=share))
     DataLoader.__init__(result, dataset, **arguments | rows)
     return result
 
@@ -76,7 +87,7 @@ def _shared(
     loader: data.DataLoader, group: Any, seed: int | None, whole_batches: bool
 ) -> tuple[Any, dict[str, Any], SharedOrder | None]:
     """The dataset, the arguments that say how its rows are assigned, and the order of the user's sampler."""
-    world, rank = group_size_and_rank(group)
+    world, rank = group_size_and_rank(ranks_of(group))
     size, dataset = loader.batch_size, loader.dataset
     batches = {"global_batch_size": size} if whole_batches and size else {"batch_size": size}
     batches["drop_last"] = loader.drop_last

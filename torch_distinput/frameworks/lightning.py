@@ -12,11 +12,13 @@ import os
 from typing import Any
 
 from torch_distinput.frameworks._distribute import TAIL
+from torch_distinput.frameworks._lightning_meshes import follow_meshes
 from torch_distinput.loader import _data_loader as data_loader
 
 
 class DataLoader(data_loader.DataLoader):
     """`torch_distinput.DataLoader`, distributed over the processes of the Trainer or Fabric, also over a single one.
+    Processes that a ModelParallelStrategy puts into one tensor-parallel group get the same rows.
 
     Only defaults differ: `distributed=True`; `tail`, unless `drop_last` is given, leaves no part without rows if
     possible; and `seed` of `shuffle=True` is that of `seed_everything`, else 0, as in Lightning's own sampler. So the
@@ -31,6 +33,7 @@ class DataLoader(data_loader.DataLoader):
         if given.get("shuffle"):
             defaults["seed"] = int(os.environ.get("PL_GLOBAL_SEED", "0"))
         super().__init__(*args, **defaults | kwargs)
+        follow_meshes()
 
 
 # Lightning passes on what the signature names.

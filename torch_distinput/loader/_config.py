@@ -7,17 +7,23 @@ attribute, property or method of the same name takes precedence.
 """
 
 import inspect
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Generic, TypeVar
 
 import torch
+import torch.distributed as dist
 from torch.utils.data import IterableDataset
 from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput import _C
-from torch_distinput.typing import Order, Split, Tail
+from torch_distinput.base._row_cost import RowCost
+from torch_distinput.distribute._membership import Membership
+from torch_distinput.distribute._mesh import MeshPlace, place_in
+from torch_distinput.distribute._multi_worker import group_of
+from torch_distinput.distribute._part import Part
+from torch_distinput.executors._executor import Executor
+from torch_distinput.typing import OnError, OnWorkerDeath, Order, SharedBy, Split, Tail
 
 _KEY = "_loader_config"  # of the attribute of a loader
 
@@ -51,10 +57,17 @@ class OwnArguments:
     """The arguments that torch's class does not have. A `tail` of None is stored as "zero_rows"."""
 
     distributed: bool | Any = None
+    membership: Membership | None = None
+    data_dims: Sequence[str] | None = None
+    share: SharedBy | None = None
+    sequence: Mapping[str, Any] | None = None
+    stages: Mapping[str, str] | None = None
     global_batch_size: int | None = None
     device: str | torch.device | None = None
     split: Split = "balanced"
     tail: Tail = "zero_rows"
+    balance: RowCost | None = None
+    balance_window: int = 1
     seed: int | None = None
     with_info: bool = False
     prefetch_bytes: int | None = None
@@ -62,6 +75,10 @@ class OwnArguments:
     host_timeout: float = 5.0
     order: Order | None = None
     snapshot_every_n_steps: int | None = None
+    on_error: OnError = "raise"
+    max_errors: int | None = None
+    on_worker_death: OnWorkerDeath = "raise"
+    executor: Executor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +88,7 @@ class LoaderConfig(OwnArguments, TorchArguments):
     `shuffle`, `given_sampler`, `given_batch_sampler`, `tail_given`: what the constructor got. `watched_batches`: a
     framework's batch sampler around the shown one. `made_with`: the samplers at the end of the constructor.
     `weighted`: the draws of a WeightedRandomSampler, which the ranks share. `shared_order`: the order of a sampler that
-    all ranks share. `share`: this rank's share of a stream or sampler that all ranks read. `skip`: steps that each
+    all ranks share. `stream_part`: this rank's part of a stream or sampler that all ranks read. `skip`: steps that each
     iterator passes over. `copied_to`: the device to which an outer loader copies the batches. `len_called`: the last
     `len` of a stream, for torch's warning.
     """
@@ -84,15 +101,32 @@ class LoaderConfig(OwnArguments, TorchArguments):
     made_with: Any = None
     weighted: Any = None
     shared_order: Any = None
-    share: Any = None
+    stream_part: Any = None
     skip: int = 0
     copied_to: Any = None
     len_called: int | None = None
 
     @property
+    def ranks(self) -> Any:
+        """As `ranks_of`, of a loader with `distributed`."""
+        return ranks_of(self.distributed, self.data_dims)
+
+    @property
+    def mesh_place(self) -> MeshPlace | None:
+        """Where this process stands in the mesh that `distributed` is; None where it is none."""
+        if not isinstance(self.distributed, dist.DeviceMesh):
+            return None
+        return place_in("DataLoader", "distributed", self.distributed, self.data_dims)
+
+    @property
     def is_stream(self) -> bool:
         """Whether the dataset is iterated, not indexed."""
         return isinstance(self.dataset, IterableDataset)
+
+    @property
+    def skips_rows(self) -> bool:
+        """Whether rows that fail are left out."""
+        return self.on_error == "skip"
 
     @property
     def auto_collation(self) -> bool:
@@ -194,6 +228,15 @@ def configure(loader: Any, config: LoaderConfig) -> None:
     vars(loader)[_KEY] = config
 
 
+def ranks_of(distributed: Any, data_dims: Sequence[str] | None = None) -> Any:
+    """What shares the rows where `distributed` says so: True for the default group, a process group, or a part."""
+    if isinstance(distributed, Part):
+        return distributed
+    if distributed is True and data_dims is None:
+        return True
+    return group_of("DataLoader", "distributed", distributed, data_dims)
+
+
 def refuses(loader: Any, name: str) -> bool:
     """Whether `name` is an argument that must not be set: a user's subclass may set an attribute of that name."""
     return name in ARGUMENTS and type(loader).__module__.partition(".")[0] == "torch_distinput"
@@ -202,7 +245,7 @@ def refuses(loader: Any, name: str) -> bool:
 def device_of(device: Any) -> torch.device:
     """The device that the argument `device` means. Raises ValueError for an unknown name, TypeError for other types.
 
-    An accelerator without an index is the one of LOCAL_RANK, or the only one that this process sees.
+    An accelerator without an index is the one of the launcher's local rank, or the only one that this process sees.
     """
     try:
         device = torch.device("cpu" if device is None else device)
@@ -211,7 +254,7 @@ def device_of(device: Any) -> torch.device:
     except TypeError:
         raise TypeError(f"DataLoader: `device` must be a torch.device or its name, but is {device!r}.") from None
     if device.type != "cpu" and device.index is None:
-        rank = int(os.environ.get("LOCAL_RANK", "0"))
+        rank = _C.local_rank("DataLoader") or 0
         device = torch.device(device.type, 0 if rank > 0 and _C.device_count() == 1 else rank)
     return device
 

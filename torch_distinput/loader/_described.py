@@ -40,10 +40,11 @@ def described_loader(loader: Any, config: LoaderConfig) -> str:
         value = _asked(loader, name)
         if value is not None and not (isinstance(value, (Number, str)) and value == default):
             given[name] = _shown(value)
-    given |= {"distributed": _ranks(config.distributed)} if config.distributed else {}
+    given |= {"distributed": _ranks(config)} if config.distributed and config.membership is None else {}
     for name in ARGUMENTS:
         value = getattr(config, name)
-        if name != "distributed" and value != _DEFAULTS[name]:
+        default = _DEFAULTS[name]
+        if name != "distributed" and value is not default and (default is None or value != default):
             given[name] = _shown(value)
     words = [_described_dataset(dataset), *(f"{name}={value}" for name, value in given.items())]
     return f"{type(loader).__name__}({', '.join(words)})"
@@ -64,15 +65,15 @@ def _own_collate(loader: Any) -> Any:
     return None if collate is default_collate or collate is default_convert else collate
 
 
-def _ranks(distributed: Any) -> str:
+def _ranks(config: LoaderConfig) -> str:
     """The rank of this process in its group, if there is one."""
     try:
-        if distributed is True and not dist.is_initialized():
+        if config.distributed is True and not dist.is_initialized():
             return "True"
-        size, rank = group_size_and_rank(distributed)
+        size, rank = group_size_and_rank(config.ranks)
         return f"rank {rank} of {size}"
     except Exception:  # noqa: BLE001 - the group is gone
-        return type(distributed).__name__
+        return type(config.distributed).__name__
 
 
 def _asked(value: Any, name: str) -> Any:

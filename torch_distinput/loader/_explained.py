@@ -11,8 +11,13 @@ from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.distribute import _peer_values
 from torch_distinput.loader._config import LoaderConfig
 from torch_distinput.observe._explanation import Branch, Explanation
+from torch_distinput.observe._members import MemberStats
 from torch_distinput.observe._network import NetworkStats
 from torch_distinput.observe._stats import Stats
+from torch_distinput.observe._workers import WorkersStats
+
+# Fields of `Stats` that have fields.
+_PARTS: dict[str, Any] = {"network": NetworkStats, "members": MemberStats, "workers": WorkersStats}
 
 
 def size_facts(config: LoaderConfig, steps: int | None) -> list[str]:
@@ -40,10 +45,9 @@ def explained_loader(name: str, config: LoaderConfig, facts: list[str], ops: Bra
 
 
 def gather_stats(stats: Stats, group: Any) -> list[Stats]:
-    """The stats of all ranks of `group` (None: the default one; a DeviceMesh: its group), by rank. A collective."""
+    """The stats of all ranks of `group` (None: the default one), by rank. A collective."""
     if not dist.is_initialized():
         raise RuntimeError("verdict: `all_ranks=True` needs torch.distributed.init_process_group.")
-    group = group.get_group() if hasattr(group, "get_group") else group
     group = dist.group.WORLD if group is None else group
     everyone = _C.all_gather_bytes(group, _peer_values.encode(asdict(stats)))
     return [_stats_of(rank, data) for rank, data in enumerate(everyone)]
@@ -54,11 +58,12 @@ def _stats_of(rank: int, data: bytes) -> Stats:
     whose = f"verdict: the stats of rank {rank}"
     values = _peer_values.decode(data, whose, None)
     _check_fields(whose, values, asdict(Stats()))
-    network = values["network"]
-    if network is not None:
-        _check_fields(whose, network, asdict(NetworkStats()))
-        network = NetworkStats(**network)
-    return Stats(**values | {"network": network})
+    parts: dict[str, Any] = {}
+    for name, kind in _PARTS.items():
+        if values[name] is not None:
+            _check_fields(whose, values[name], asdict(kind()))
+            parts[name] = kind(**values[name])
+    return Stats(**values | parts)
 
 
 def _check_fields(whose: str, values: Any, ours: dict[str, Any]) -> None:
@@ -68,7 +73,7 @@ def _check_fields(whose: str, values: Any, ours: dict[str, Any]) -> None:
             f"{whose}: they must have the fields of this rank's; use one version of the library."
         )
     for name, value in values.items():
-        if name == "network":
+        if name in _PARTS:
             continue
         many = type(ours[name]) is tuple
         numbers = value if many and type(value) is tuple else (value,)

@@ -36,6 +36,15 @@ _NETWORK = {
     "busy_seconds": "Time in which requests were under way",
     "request_seconds": "Time of all requests, added up",
     "answer_seconds": "Part of it, before the first byte",
+    "cached_bytes": "Bytes that the cache on disk had",
+    "damaged_blocks": "Blocks of it that were damaged",
+}
+_MEMBERS = {
+    "generations": "Generations of the members that began",
+    "given_back": "Steps that this process took and that were not committed",
+    "given_back_rows": "Rows of this process in them",
+    "deals": "Times that a part was dealt anew",
+    "deal_seconds": "Time to deal these parts and to read their first batches",
 }
 _GAUGES = {
     "queue_ready": "Items that lay ready on average when one was taken",
@@ -88,6 +97,7 @@ def _metrics(sources: Mapping[str, Any]) -> Iterator[Metric]:
                 counter.add_metric([name], stats[field])
         yield counter
     yield from _network(seen)
+    yield from _of_those(_MEMBERS, "members_", {name: stats.members for name, stats in seen.items()})
     yield _busy(seen)
     yield _waits(seen)
     for field, text in _GAUGES.items():
@@ -104,15 +114,21 @@ def _metrics(sources: Mapping[str, Any]) -> Iterator[Metric]:
 
 def _network(seen: Mapping[str, Stats]) -> Iterator[Metric]:
     networks = {name: stats.network for name, stats in seen.items() if stats.network}
-    for field, text in _NETWORK.items():
-        counter = CounterMetricFamily(f"{_PREFIX}network_{field}", text, labels=["loader"])
-        for name, network in networks.items():
-            counter.add_metric([name], getattr(network, field))
-        yield counter
+    yield from _of_those(_NETWORK, "network_", networks)
     limit = GaugeMetricFamily(f"{_PREFIX}network_limit", "Requests that may run at a time", labels=["loader"])
     for name, network in networks.items():
         limit.add_metric([name], network.limit)
     yield limit
+
+
+def _of_those(texts: Mapping[str, str], prefix: str, counted: Mapping[str, Any]) -> Iterator[Metric]:
+    """Counters of the loaders that have counted such things."""
+    for field, text in texts.items():
+        counter = CounterMetricFamily(f"{_PREFIX}{prefix}{field}", text, labels=["loader"])
+        for name, counts in counted.items():
+            if counts is not None:
+                counter.add_metric([name], getattr(counts, field))
+        yield counter
 
 
 def _busy(seen: Mapping[str, Stats]) -> Metric:

@@ -92,7 +92,7 @@ _IN_PYTHON = "; stays in Python: its function or source is a Python one"
 
 
 def _notes(op: _C.OpInfo) -> str:
-    path = op.path + (_IN_PYTHON if op.runs_user_code else "")
+    path = op.path + (f"; {op.facts}" if op.facts else "") + (_IN_PYTHON if op.runs_user_code else "")
     spec = "unknown type" if op.spec is None else str(map_leaves(_type, op.spec))
     return f"{_COUNTS.get(op.cardinality, op.cardinality)} elements, {path}, threads: {op.threads}, {spec}"
 
@@ -118,3 +118,7 @@ def of_pipeline(native: _C.Dataset) -> Explanation:
         first = len(finished) - op.num_inputs
         finished[first:] = [Branch(op.call, _notes(op), finished[first:])]
     return Explanation("Dataset", native.network_facts(), finished[0])
+
+
+# A fact in place of how rows are assigned: to assign them, they are counted.
+UNCOUNTED = "assignment: known when there is an index, which is made first"

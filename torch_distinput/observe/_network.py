@@ -40,6 +40,9 @@ class NetworkStats:
         request_seconds: time of all requests, added up; `answer_seconds` of it came before their first bytes.
         answer_p50, answer_p99: seconds to the first byte of half, and of 99 %, of the requests at most, within a tenth.
         limit: requests that may run at a time now, at the server that is asked most.
+        cached_bytes: bytes that the cache on disk had (`cache_dir`), so that no server was asked for them.
+        cached_blocks: blocks that were written to it.
+        damaged_blocks: blocks of it that were damaged: their bytes were asked for again.
 
     >>> tdi.NetworkStats(bytes=64_000_000, requests=8, busy_seconds=2.0, request_seconds=8.0, limit=16)
     network: 64 MB in 8 requests, 4.0 at a time (now up to 16); first byte after 0 s (half of them), 0 s (99%)
@@ -61,6 +64,9 @@ class NetworkStats:
     answer_p50: float = 0.0
     answer_p99: float = 0.0
     limit: int = 0
+    cached_bytes: int = 0
+    cached_blocks: int = 0
+    damaged_blocks: int = 0
 
     @property
     def concurrency(self) -> float:
@@ -82,10 +88,12 @@ class NetworkStats:
         }
         told = "".join(f", {count} {name}" for name, count in counts.items() if count)
         wasted = f" ({bytes_text(self.wasted_bytes)} in vain)" if self.wasted_bytes else ""
+        cached = f"; {bytes_text(self.cached_bytes)} from the cache" if self.cached_bytes else ""
+        damaged = f" ({self.damaged_blocks} of its blocks were damaged)" if self.damaged_blocks else ""
         return (
             f"network: {bytes_text(self.bytes)}{wasted} in {self.requests} requests{told}, {self.concurrency:.1f} at a "
             f"time (now up to {self.limit}); first byte after {seconds_text(self.answer_p50)} (half of them), "
-            f"{seconds_text(self.answer_p99)} (99%)"
+            f"{seconds_text(self.answer_p99)} (99%){cached}{damaged}"
         )
 
 

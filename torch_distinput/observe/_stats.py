@@ -9,9 +9,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from torch_distinput import _C
-from torch_distinput.observe import _network
+from torch_distinput.observe import _network, _workers
+from torch_distinput.observe._members import MemberStats
 from torch_distinput.observe._network import NetworkStats
 from torch_distinput.observe._units import bytes_text, seconds_text
+from torch_distinput.observe._workers import WorkersStats
 
 HIDDEN = 0.05  # a smaller share of the time spent waiting needs no advice
 
@@ -39,11 +41,18 @@ class Stats(Mapping[str, Any]):
         read_seconds, build_seconds, python_seconds, copy_seconds: time spent on reading files; on native work such as
             gathering rows and decoding; in Python functions and waiting for Python's lock; on preparing copies to
             accelerators. Summed over all threads, so it can exceed the time that has passed.
+        waited_read_seconds, waited_build_seconds, waited_python_seconds, waited_copy_seconds: the parts of these that
+            fell into `wait_seconds`: what threads did while the program waited.
         queue_ready, queue_room: how many items were ready on average when one was taken, and the most that fit; 0 where
             nothing is read ahead.
         sampled: elements drawn from each dataset of the first `sample_from_datasets` up to this position of the epoch,
-            also where a state was restored; empty without that op, and after a full shuffle of it.
+            also where a state was restored; empty without that op, and after a full shuffle of it. Under policy
+            STREAMS, those of this rank's streams, without what the windowed shuffles of each hold.
+        worker_bytes: memory of the worker processes, a page of several processes counted in parts (PSS), as of two
+            seconds ago or later. None without workers.
         network: what this process read over networks meanwhile; None where this iterator has read nothing so.
+        workers: what the workers of `executor` have done; None without.
+        members: what members that come and go have cost this process; None without `membership`.
 
     >>> iterator = iter(tdi.Dataset.range(10).batch(4))
     >>> batches = list(iterator)
@@ -68,10 +77,17 @@ class Stats(Mapping[str, Any]):
     build_seconds: float = 0.0
     python_seconds: float = 0.0
     copy_seconds: float = 0.0
+    waited_read_seconds: float = 0.0
+    waited_build_seconds: float = 0.0
+    waited_python_seconds: float = 0.0
+    waited_copy_seconds: float = 0.0
     queue_ready: float = 0.0
     queue_room: float = 0.0
     sampled: tuple[int, ...] = ()
+    worker_bytes: int | None = None
     network: NetworkStats | None = None
+    workers: WorkersStats | None = None
+    members: MemberStats | None = None
 
     def __getitem__(self, name: str) -> Any:
         if name not in _NAMES:
@@ -111,6 +127,11 @@ class Stats(Mapping[str, Any]):
                 return 2**entry * 1e-6
         return 0.0
 
+    def after(self, before: Stats) -> Stats:
+        """The counters of one that goes on where the iterator of `before` ended: sums, except for what is of now."""
+        summed = {name: _sum(before[name], self[name]) for name in _NAMES if name not in _OF_NOW}
+        return replace(self, **summed)
+
     def verdict(self) -> Verdict:
         """What limits the program's speed, by these counters; as `DataLoader.verdict` of one process.
 
@@ -135,6 +156,10 @@ class Stats(Mapping[str, Any]):
             lines.append(f"  queue: {self.queue_ready:.1f} of {self.queue_room:.1f} ready; slept {self.waits} times")
         if self.network:
             lines.append(f"  {self.network}")
+        if self.workers:
+            lines.append(f"  {self.workers}")
+        if self.members:
+            lines.append(f"  {self.members}")
         if self.copies:
             lines.append(f"  copied to devices: {self.copies} parts, {bytes_text(self.copied_bytes)}")
         if self.rounds or self.peer_seconds:
@@ -142,12 +167,28 @@ class Stats(Mapping[str, Any]):
         if self.sampled:
             shares = ", ".join(f"{count} ({count / max(sum(self.sampled), 1):.1%})" for count in self.sampled)
             lines.append(f"  drawn from each dataset: {shares}")
+        if self.worker_bytes is not None:
+            lines.append(f"  workers have {bytes_text(self.worker_bytes)} of memory")
         if self.skipped:
             lines.append(f"  skipped {self.skipped} rows that failed")
         return "\n".join(lines)
 
 
+def with_workers(stats: Stats, workers: WorkersStats | None) -> Stats:
+    """`stats` of an iterator whose rows `workers` make: all work is theirs."""
+    seconds = 0.0 if workers is None else workers.seconds
+    return replace(stats, workers=workers, python_seconds=seconds, waited_python_seconds=stats.wait_seconds)
+
+
 _NAMES = tuple(field.name for field in fields(Stats))
+_OF_NOW = {"queue_ready", "queue_room", "sampled", "worker_bytes", "network", "workers", "members"}
+
+
+def _sum(before: Any, now: Any) -> Any:
+    """Of numbers, of tuples of as many of them, or None where one is unknown."""
+    if before is None or now is None:
+        return None
+    return tuple(map(sum, zip(before, now))) if isinstance(now, tuple) else before + now
 
 
 def stats_of(source: Any) -> Stats:
@@ -221,6 +262,8 @@ def general_advice(bound: str, stats: Stats) -> str:
         return f"Make the program itself faster: without any wait for data it would gain {gain:.1%}."
     if bound in _network.BOUNDS and stats.network is not None:
         return _network.advice(bound, stats.network)
+    if bound == "python" and stats.workers is not None:
+        return _workers.advice(stats.workers)
     ahead = " Nothing is read ahead: `Dataset.prefetch` lets threads do this meanwhile."
     return _ADVICE[bound] + (ahead if bound in ("read", "decode", "python") and not stats.queue_room else "")
 
@@ -245,18 +288,31 @@ def _bound_of(stats: Stats) -> tuple[str, str]:
             "peer",
             f"{waited}; {seconds_text(stats.peer_seconds)} of {seconds_text(stats.wait_seconds)} for other ranks",
         )
-    busy = {
-        "read": stats.read_seconds,
-        "decode": stats.build_seconds,
-        "python": stats.python_seconds,
-        "copy": stats.copy_seconds,
-    }
-    spent = ", ".join(f"{name} {seconds_text(time)}" for name, time in busy.items() if time >= 1e-6)
+    busy = _busy_meanwhile(stats)
+    spent = "meanwhile " + ", ".join(f"{name} {seconds_text(time)}" for name, time in busy.items() if time >= 1e-6)
     queue = f"; {stats.queue_ready:.1f} of {stats.queue_room:.1f} batches lay ready" if stats.queue_room else ""
     most = max(busy, key=lambda name: busy[name])
     if most == "read" and stats.network and stats.network.wait_seconds > stats.read_seconds / 2:
         return _network.bound_of(stats.network), f"{waited}; {spent}{queue}; {_network.evidence(stats.network)}"
     return most, f"{waited}; {spent}{queue}"
+
+
+def _busy_meanwhile(stats: Stats) -> dict[str, float]:
+    """What threads did while the program waited, in seconds; in all, where that is not known."""
+    meanwhile = {
+        "read": stats.waited_read_seconds,
+        "decode": stats.waited_build_seconds,
+        "python": stats.waited_python_seconds,
+        "copy": stats.waited_copy_seconds,
+    }
+    if any(meanwhile.values()):
+        return meanwhile
+    return {
+        "read": stats.read_seconds,
+        "decode": stats.build_seconds,
+        "python": stats.python_seconds,
+        "copy": stats.copy_seconds,
+    }
 
 
 def verdict_over_ranks(ranks: list[Stats], advise: Advise = general_advice) -> Verdict:

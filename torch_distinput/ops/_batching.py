@@ -7,14 +7,17 @@ from typing import Any, TypeGuard
 import torch
 
 from torch_distinput import _C
-from torch_distinput.base._arguments import flag, integer, sequence
+from torch_distinput.base._arguments import flag, integer, number, sequence
+from torch_distinput.base._row_cost import RowCost, row_cost
 from torch_distinput.base._structure import children, map_leaves, rebuild
 from torch_distinput.ops._base import Dataset, Ops
+from torch_distinput.ops._description import described
 
 
 class BatchingOps(Ops[Dataset]):
     """What `Dataset` does to group elements."""
 
+    @described
     def batch(self, batch_size: int | Sequence[tuple[int, int]], drop_remainder: bool = False) -> Dataset:
         """Stacks consecutive elements along a new dim 0: leaves [...] become [B, ...].
 
@@ -38,6 +41,7 @@ class BatchingOps(Ops[Dataset]):
             )
         return self._wrapped(self._native.batch(*_batches("batch", batch_size, drop_remainder)))
 
+    @described
     def ragged_batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
         """As `batch`, for rows whose dim 0 varies: tensors [L_i, ...] become one jagged nested tensor [B, L_i, ...].
 
@@ -51,6 +55,7 @@ class BatchingOps(Ops[Dataset]):
         """
         return self._wrapped(self._native.ragged_batch(*_batches("ragged_batch", batch_size, drop_remainder)))
 
+    @described
     def unbatch(self) -> Dataset:
         """The rows along dim 0 as elements: leaves [B, ...] become B elements of leaves [...].
 
@@ -59,6 +64,7 @@ class BatchingOps(Ops[Dataset]):
         """
         return self._wrapped(self._native.unbatch())
 
+    @described
     def rebatch(self, batch_sizes: int | Sequence[int], drop_remainder: bool = False) -> Dataset:
         """Regroups the rows of batches, across their borders, into batches of other sizes.
 
@@ -79,6 +85,7 @@ class BatchingOps(Ops[Dataset]):
             sizes = sequence(op, "batch_sizes", sizes, integer)
         return self._wrapped(self._native.rebatch(sizes, flag(op, "drop_remainder", drop_remainder)))
 
+    @described
     def window(self, size: int) -> Dataset:
         """Elements whose leaves are datasets of `size` consecutive values of that leaf; the last one may hold fewer.
 
@@ -89,6 +96,7 @@ class BatchingOps(Ops[Dataset]):
         """
         return self._wrapped(self._native.window(integer("window", "size", size)))
 
+    @described
     def padded_batch(
         self, batch_size: int, padded_shapes: Any = None, padding_values: Any = 0, drop_remainder: bool = False
     ) -> Dataset:
@@ -113,6 +121,7 @@ class BatchingOps(Ops[Dataset]):
         size, drop = _batches(op, batch_size, drop_remainder)
         return self._wrapped(self._native.padded_batch(size, _shapes(op, padded_shapes), _values(padding_values), drop))
 
+    @described
     def bucket_by_length(
         self,
         element_length_func: Callable[..., Any],
@@ -154,6 +163,51 @@ class BatchingOps(Ops[Dataset]):
                 flag(op, "pad_to_bucket_boundary", pad_to_bucket_boundary),
                 flag(op, "drop_remainder", drop_remainder),
                 flag(op, "no_padding", no_padding),
+            )
+        )
+
+    @described
+    def batch_by_cost(
+        self,
+        cost: RowCost,
+        budget: float,
+        window: int = 8192,
+        padded_shapes: Any = None,
+        padding_values: Any = 0,
+    ) -> Dataset:
+        """Padded batches of rows of similar cost, whose costs (tokens, pixels, ...) add up to at most `budget`.
+
+        Within each window of `window` rows, the batches are about as few as the budget allows, of about equal cost, and
+        no row is split or left out. Batches come in the order of their dearest rows, so in random order after
+        `shuffle`. Their number is unknown before they are made.
+
+        Args:
+            cost: what each row costs, a finite number of at least 0. A tensor (or array, or list of numbers) has a cost
+                for each row of the **source**: the costs follow their rows through `shuffle`, `take`, `select` and
+                `map`. The dataset must then have random access, and the batches have it too, with states and shards in
+                O(1). A str is the key of a column: a scalar is the cost, the cost of a sequence is its length. A
+                function is called as that of `map` and returns the cost. With these two, batches are read in order.
+            budget: the most that the rows of a batch cost together.
+            window: rows among which batches are made; as many are held in memory where rows are read in order. Wider
+                windows bring rows of more similar cost together, and leave less padding.
+            padded_shapes: as in `padded_batch`.
+            padding_values: as in `padded_batch`.
+
+        Raises ValueError, when batches are made, for a row that costs more than `budget` by itself.
+
+        >>> spec = tdi.TensorSpec([None], torch.int64)
+        >>> rows = tdi.Dataset.range(1, 6).map(lambda n: n.repeat(int(n)), element_spec=spec)
+        >>> [batch.tolist() for batch in rows.batch_by_cost([1, 2, 3, 4, 5], budget=6)]
+        [[[1, 0, 0], [3, 3, 3]], [[2, 2, 0, 0], [4, 4, 4, 4]], [[5, 5, 5, 5, 5]]]
+        """
+        op = "batch_by_cost"
+        return self._wrapped(
+            self._native.batch_by_cost(
+                row_cost(op, "cost", cost),
+                number(op, "budget", budget),
+                integer(op, "window", window),
+                _shapes(op, padded_shapes),
+                _values(padding_values),
             )
         )
 

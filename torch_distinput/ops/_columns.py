@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch_distinput.ops._base import Dataset, Ops
+from torch_distinput.ops._description import described
 from torch_distinput.recognize._arrow_source import native_arrow
 from torch_distinput.tables._column_options import Nulls, column_options
 
@@ -13,6 +14,7 @@ class ColumnOps(Ops[Dataset]):
     """The sources that read columns."""
 
     @classmethod
+    @described
     def from_arrow(
         cls, stream: Any, nulls: Nulls = "error", stack: Mapping[str, Sequence[str]] | None = None
     ) -> Dataset:

@@ -6,15 +6,19 @@ from typing import Any
 
 import torch
 
-from torch_distinput.base._arguments import flag, instance, integer, number, optional_integer, sequence, text
+from torch_distinput import _C
+from torch_distinput.base._arguments import count, flag, instance, integer, number, optional_integer, sequence, text
 from torch_distinput.ops._base import Dataset, Ops
+from torch_distinput.ops._description import described
 from torch_distinput.ops._preprocessing_layer import native_function
+from torch_distinput.ops._processes import FunctionProcesses
 from torch_distinput.typing import ImageLayout
 
 
 class FunctionalOps(Ops[Dataset]):
     """What `Dataset` does to change or choose elements by what they hold."""
 
+    @described
     def map(
         self,
         fn: Callable[..., Any],
@@ -22,6 +26,7 @@ class FunctionalOps(Ops[Dataset]):
         deterministic: bool = True,
         element_spec: Any = None,
         row_wise: bool = False,
+        num_workers: int | None = None,
     ) -> Dataset:
         """`fn` of each element; the parts of a tuple are passed as several arguments.
 
@@ -35,6 +40,11 @@ class FunctionalOps(Ops[Dataset]):
             element_spec: a structure of specs that the results fit; None takes the type of the first result.
             row_wise: promises that the rows of a batch are independent of each other, so that each replica may run `fn`
                 on its own rows only.
+            num_workers: how many processes run `fn`, for functions that keep Python's lock; None runs it in this one.
+                They start as `multiprocessing` starts processes by default. Forked ones have a copy of all that `fn`
+                refers to; for others it must pickle. What `fn` gets and returns is copied, and what it changes
+                elsewhere stays in its process. In a daemonic process, which may have no children, such as a worker of
+                a DataLoader, `fn` runs as with None.
 
         An exception of `fn` is raised by the iterator, with its own type and a note that names op and element (Python
         3.11 or later); `Options.on_error` can skip such elements.
@@ -43,12 +53,21 @@ class FunctionalOps(Ops[Dataset]):
         [tensor(1), tensor(2), tensor(3)]
         """
         calls = optional_integer("map", "num_parallel_calls", num_parallel_calls)
-        deterministic = flag("map", "deterministic", deterministic)
-        fn = native_function(fn)
-        return self._wrapped(
-            self._native.map(fn, calls, deterministic, element_spec, flag("map", "row_wise", row_wise))
+        processes = (
+            None if num_workers is None else FunctionProcesses(count("map", "num_workers", num_workers, least=1))
         )
+        if processes is not None and calls is not None:
+            raise ValueError(
+                "map: give `num_workers`, for processes, or `num_parallel_calls`, for threads, but not both."
+            )
+        deterministic = flag("map", "deterministic", deterministic)
+        row_wise = flag("map", "row_wise", row_wise)
+        function = native_function(fn)
+        if processes is not None and isinstance(function, _C.Layer):
+            raise ValueError(f"map: `num_workers` is for Python functions, but {type(fn).__name__} runs natively.")
+        return self._wrapped(self._native.map(function, calls, deterministic, element_spec, row_wise, processes))
 
+    @described
     def filter(self, fn: Callable[..., Any]) -> Dataset:
         """The elements for which `fn` returns True; the parts of a tuple are passed as several arguments.
 
@@ -60,6 +79,7 @@ class FunctionalOps(Ops[Dataset]):
         """
         return self._wrapped(self._native.filter(fn))
 
+    @described
     def flat_map(self, fn: Callable[..., Dataset]) -> Dataset:
         """The elements of the datasets that `fn` returns for the elements, one dataset after the other.
 
@@ -70,6 +90,7 @@ class FunctionalOps(Ops[Dataset]):
         """
         return self._wrapped(self._native.flat_map(fn))
 
+    @described
     def interleave(
         self,
         fn: Callable[..., Dataset],
@@ -104,6 +125,7 @@ class FunctionalOps(Ops[Dataset]):
             )
         )
 
+    @described
     def normalize_images(
         self,
         mean: Sequence[float],

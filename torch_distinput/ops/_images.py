@@ -7,6 +7,7 @@ from typing import Any
 from torch_distinput import _C
 from torch_distinput.base._arguments import flag, integer, number, optional_integer, sequence, text
 from torch_distinput.ops._base import Dataset, Ops
+from torch_distinput.ops._description import described
 from torch_distinput.typing import BoxFormat, ImageLayout, Interpolation, PaddingMode
 
 Key = str | int | None
@@ -24,6 +25,7 @@ class ImageOps(Ops[Dataset]):
     one: only the pixels that the last one needs are decoded and computed.
     """
 
+    @described
     def decode_image(
         self,
         key: Key = None,
@@ -57,6 +59,7 @@ class ImageOps(Ops[Dataset]):
         step = _C.ImageStep.decode_image(text(op, "layout", layout), integer(op, "max_pixels", max_pixels), gap)
         return self._image(step, key)
 
+    @described
     def resize(
         self, size: Sizes, interpolation: Interpolation = "bilinear", antialias: bool = True, *, key: Key = None
     ) -> Dataset:
@@ -82,6 +85,7 @@ class ImageOps(Ops[Dataset]):
         )
         return self._image(step, key)
 
+    @described
     def center_crop(self, size: Sizes, *, key: Key = None) -> Dataset:
         """The middle (height, width) of each image, or a square; a smaller image is padded with 0.
 
@@ -91,6 +95,7 @@ class ImageOps(Ops[Dataset]):
         """
         return self._image(_C.ImageStep.center_crop(_sizes("center_crop", "size", size)), key)
 
+    @described
     def random_crop(
         self,
         size: Sizes,
@@ -124,6 +129,7 @@ class ImageOps(Ops[Dataset]):
         )
         return self._image(step, key)
 
+    @described
     def random_resized_crop(
         self,
         size: Sizes,
@@ -157,6 +163,7 @@ class ImageOps(Ops[Dataset]):
         )
         return self._image(step, key)
 
+    @described
     def horizontal_flip(self, p: float = 0.5, *, key: Key = None) -> Dataset:
         """Images mirrored left to right with probability `p`.
 
@@ -166,6 +173,7 @@ class ImageOps(Ops[Dataset]):
         """
         return self._image(_C.ImageStep.horizontal_flip(number("horizontal_flip", "p", p)), key)
 
+    @described
     def vertical_flip(self, p: float = 0.5, *, key: Key = None) -> Dataset:
         """Images mirrored top to bottom with probability `p`.
 
@@ -175,6 +183,7 @@ class ImageOps(Ops[Dataset]):
         """
         return self._image(_C.ImageStep.vertical_flip(number("vertical_flip", "p", p)), key)
 
+    @described
     def rotate90(self, k: int | None = None, *, key: Key = None) -> Dataset:
         """Images turned by `k` quarters counterclockwise, as `torch.rot90`; None: by a random number of them.
 
@@ -184,6 +193,7 @@ class ImageOps(Ops[Dataset]):
         """
         return self._image(_C.ImageStep.rotate90(optional_integer("rotate90", "k", k)), key)
 
+    @described
     def pad(self, padding: Sizes, fill: int = 0, padding_mode: PaddingMode = "constant", *, key: Key = None) -> Dataset:
         """Images with pixels added around them.
 
@@ -201,6 +211,7 @@ class ImageOps(Ops[Dataset]):
         mode = text(op, "padding_mode", padding_mode)
         return self._image(_C.ImageStep.pad(_sizes(op, "padding", padding), integer(op, "fill", fill), mode), key)
 
+    @described
     def color_jitter(
         self,
         brightness: Factors = 0,
@@ -232,6 +243,7 @@ class ImageOps(Ops[Dataset]):
         )
         return self._image(step, key)
 
+    @described
     def rand_augment(
         self, num_ops: int = 2, magnitude: int = 9, num_magnitude_bins: int = 31, *, key: Key = None
     ) -> Dataset:
@@ -256,6 +268,7 @@ class ImageOps(Ops[Dataset]):
         step = _C.ImageStep.rand_augment(*(integer(op, name, number) for name, number in numbers.items()))
         return self._image(step, key)
 
+    @described
     def with_image_targets(
         self, masks: Keys = (), boxes: Keys = (), box_format: BoxFormat = "XYXY", *, key: Key = None
     ) -> Dataset:

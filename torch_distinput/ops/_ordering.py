@@ -7,14 +7,21 @@ import numpy
 import torch
 
 from torch_distinput.base._arguments import flag, integer, optional_integer
-from torch_distinput.ops._base import Dataset, Ops
+from torch_distinput.ops._base import Call, Dataset, Ops, remember
+from torch_distinput.ops._description import described
 
 
 class OrderingOps(Ops[Dataset]):
     """Which elements a `Dataset` has, how often and in which order."""
 
+    @described
     def shuffle(
-        self, buffer_size: int | None = None, seed: int | None = None, reshuffle_each_iteration: bool = True
+        self,
+        buffer_size: int | None = None,
+        seed: int | None = None,
+        reshuffle_each_iteration: bool = True,
+        *,
+        blocks: int | None = None,
     ) -> Dataset:
         """Elements in random order: a pure function of seed, epoch and position, whatever the number of threads.
 
@@ -23,6 +30,11 @@ class OrderingOps(Ops[Dataset]):
                 memory, and needs a known length (else ValueError).
             seed: makes the order reproducible; None uses the seed of the options, else one that is drawn once.
             reshuffle_each_iteration: whether each epoch and each round of `repeat` has another order.
+            blocks: shuffles blocks of rows (row groups of Parquet, about 8 MiB of other data), at least 1, without
+                `buffer_size`. Blocks are dealt to lanes, 64 to 1,024, which take turns; each lane goes through its
+                blocks in random order, and through their rows in windows of so many blocks. So few blocks are in use
+                at a time, each is read once an epoch, and `split="lanes"` has it read by one process. `explain`
+                prints the lanes, the memory, and how far batches are from those of a full shuffle.
 
         >>> sorted(int(number) for number in tdi.Dataset.range(5).shuffle(seed=7))
         [0, 1, 2, 3, 4]
@@ -30,8 +42,10 @@ class OrderingOps(Ops[Dataset]):
         op = "shuffle"
         buffer_size, seed = optional_integer(op, "buffer_size", buffer_size), optional_integer(op, "seed", seed)
         reshuffle = flag(op, "reshuffle_each_iteration", reshuffle_each_iteration)
-        return self._wrapped(self._native.shuffle(buffer_size, seed, reshuffle))
+        blocks = optional_integer(op, "blocks", blocks)
+        return self._wrapped(self._native.shuffle(buffer_size, seed, reshuffle, blocks))
 
+    @described
     def sample(
         self,
         weights: torch.Tensor | numpy.ndarray | Sequence[float],
@@ -58,8 +72,13 @@ class OrderingOps(Ops[Dataset]):
         """
         num_samples, seed = integer("sample", "num_samples", num_samples), optional_integer("sample", "seed", seed)
         replacement = flag("sample", "replacement", replacement)
-        return self._wrapped(self._native.sample(_weights(weights), num_samples, replacement, seed))
+        found = _weights(weights)
+        sampled = self._wrapped(self._native.sample(found, num_samples, replacement, seed))
+        kept = found.clone() if isinstance(weights, (torch.Tensor, numpy.ndarray)) else found
+        remember(sampled, Call("sample", (self, kept, num_samples, replacement, seed), {}))
+        return sampled
 
+    @described
     def repeat(self, count: int | None = None) -> Dataset:
         """The dataset `count` times; None or -1: without end.
 
@@ -68,6 +87,7 @@ class OrderingOps(Ops[Dataset]):
         """
         return self._wrapped(self._native.repeat(optional_integer("repeat", "count", count)))
 
+    @described
     def take(self, count: int) -> Dataset:
         """The first `count` elements; -1: all.
 
@@ -76,6 +96,7 @@ class OrderingOps(Ops[Dataset]):
         """
         return self._wrapped(self._native.take(integer("take", "count", count)))
 
+    @described
     def skip(self, count: int) -> Dataset:
         """All but the first `count` elements; -1: no element.
 
@@ -84,6 +105,7 @@ class OrderingOps(Ops[Dataset]):
         """
         return self._wrapped(self._native.skip(integer("skip", "count", count)))
 
+    @described
     def shard(self, num_shards: int, index: int) -> Dataset:
         """Every `num_shards`-th element, beginning with element `index`; 0 <= index < num_shards.
 
@@ -96,6 +118,7 @@ class OrderingOps(Ops[Dataset]):
         num_shards, index = integer("shard", "num_shards", num_shards), integer("shard", "index", index)
         return self._wrapped(self._native.shard(num_shards, index))
 
+    @described
     def enumerate(self, start: int = 0) -> Dataset:
         """Pairs `(number, element)`; numbers are int64 scalars, counted from `start`.
 
@@ -104,6 +127,7 @@ class OrderingOps(Ops[Dataset]):
         """
         return self._wrapped(self._native.enumerate(integer("enumerate", "start", start)))
 
+    @described
     def unique(self) -> Dataset:
         """Each distinct element once, where it comes first. Keeps the elements in memory; resuming reads them again.
 
@@ -112,6 +136,7 @@ class OrderingOps(Ops[Dataset]):
         """
         return self._wrapped(self._native.unique())
 
+    @described
     def assert_cardinality(self, expected_cardinality: int) -> Dataset:
         """Declares how many elements there are, or `INFINITE`, so that `len` and `cardinality` know it.
 

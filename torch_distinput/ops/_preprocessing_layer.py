@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -116,6 +117,21 @@ def native_function(function: Any) -> Any:
     if function._forward_hooks or function._forward_pre_hooks or not function._runs_natively():
         return function
     return function._layer()
+
+
+def as_of_now(value: Any) -> Any:
+    """A preprocessing layer that runs natively as a copy, which shares what the layer has learned and keeps that when
+    the layer learns anew, as its native layer does; anything else as it is."""
+    runs_natively = isinstance(value, PreprocessingLayer) and native_function(value) is not value
+    return _twin(value) if runs_natively else value
+
+
+def _twin(module: torch.nn.Module) -> torch.nn.Module:
+    twin = copy.copy(module)  # has the same dicts of tensors and modules
+    vars(twin).update({name: copy.copy(held) for name, held in vars(module).items() if isinstance(held, dict)})
+    for name, child in module.named_children():
+        setattr(twin, name, _twin(child))
+    return twin
 
 
 def refuse_unknown(kwargs: Mapping[str, Any], text: str) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch_distinput import _C
 from torch_distinput.base._arguments import flag, instance, integer, sequence, text
 from torch_distinput.ops._base import Dataset, Ops
+from torch_distinput.ops._description import described
 
 _TYPES = {torch.float32: "float32", torch.int64: "int64", bytes: "bytes", str: "str"}
 
@@ -128,6 +129,7 @@ Feature = FixedLenFeature | VarLenFeature | RaggedFeature | SparseFeature
 class RecordOps(Ops[Dataset]):
     """The ops on records, a base of `Dataset`. Each parses single records and whole batches, natively."""
 
+    @described
     def decode_raw(self, dtype: torch.dtype, shape: Sequence[int | None] = (), key: str | int | None = None) -> Dataset:
         """Strings of bytes as numbers in the machine's byte order; each string becomes a row of `shape`.
 
@@ -146,6 +148,7 @@ class RecordOps(Ops[Dataset]):
         dtype = instance(op, "dtype", dtype, torch.dtype)
         return self._wrapped(_C.decode_raw(self._native, dtype, shape, _key(op, key)))
 
+    @described
     def to_number(self, dtype: torch.dtype = torch.float32, key: str | int | None = None) -> Dataset:
         """Strings as the decimal numbers that they spell out, as tf.strings.to_number; space around them is ignored.
 
@@ -162,6 +165,7 @@ class RecordOps(Ops[Dataset]):
         dtype = instance(op, "dtype", dtype, torch.dtype)
         return self._wrapped(_C.to_number(self._native, dtype, _key(op, key)))
 
+    @described
     def parse_example(self, features: Mapping[str, Feature], key: str | int | None = None) -> Dataset:
         """Serialized tf.train.Example messages as a dict of `features`, as tf.io.parse_example.
 
@@ -185,6 +189,7 @@ class RecordOps(Ops[Dataset]):
             _C.parse_example(self._native, _parts_of(op, "features", features, Feature), _key(op, key))
         )
 
+    @described
     def parse_sequence_example(
         self,
         context_features: Mapping[str, Feature],
@@ -211,6 +216,7 @@ class RecordOps(Ops[Dataset]):
         steps = _parts_of(op, "sequence_features", sequence_features, SequenceFeature)
         return self._wrapped(_C.parse_sequence_example(self._native, context, steps, _key(op, key)))
 
+    @described
     def parse_tensor(
         self, dtype: torch.dtype, shape: Sequence[int | None] | None = None, key: str | int | None = None
     ) -> Dataset:
@@ -233,6 +239,7 @@ class RecordOps(Ops[Dataset]):
         dtype = instance(op, "dtype", dtype, torch.dtype)
         return self._wrapped(_C.parse_tensor(self._native, dtype, shape, _key(op, key)))
 
+    @described
     def decode_members(self) -> Dataset:
         """The members of dicts by suffix, as `TarDataset` yields them, decoded by the last part of the suffix.
 

@@ -1,29 +1,66 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The arguments `storage_options` and `filesystem` of sources."""
+"""The arguments `storage_options`, `filesystem`, `cache_dir` and `cache_bytes` of sources."""
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from torch_distinput import _C
+from torch_distinput.base._arguments import count
 from torch_distinput.storage._credentials import find_credentials
 from torch_distinput.storage._filesystem import FileSystem
 
 StorageOptions = Mapping[str, Any] | None
+CacheDir = str | os.PathLike[str] | None
 
 
-def stored_names(op: str, names: list[bytes], storage_options: StorageOptions, filesystem: Any) -> list[bytes]:
+@dataclass(frozen=True)
+class Storage:
+    """How a source reads URLs; None: as the environment says."""
+
+    storage_options: StorageOptions
+    filesystem: Any
+    cache_dir: CacheDir
+    cache_bytes: int | None
+
+    def given(self) -> list[str]:
+        """The names of the arguments that are not None."""
+        return [name for name, value in vars(self).items() if value is not None]
+
+
+def stored_names(op: str, names: list[bytes], storage: Storage) -> list[bytes]:
     """The names as native code takes them, after it was told how their buckets are asked for in this process. Raises
     TypeError and ValueError that name op and parameter; no value of an option is in a message."""
-    if filesystem is not None:
-        if storage_options is not None:
-            raise ValueError(f"{op}: `storage_options` are for stores, and `filesystem` has its own: give one of them.")
-        return _named_by(op, filesystem, names)
-    if storage_options is not None:
-        options, credentials = _checked(op, storage_options)
-        for bucket in _buckets(op, names):
+    folder = _cache_folder(op, storage)
+    if storage.filesystem is not None:
+        for name in storage.given():
+            if name != "filesystem":
+                raise ValueError(f"{op}: `{name}` is for stores, and `filesystem` has its own: give one of them.")
+        return _named_by(op, storage.filesystem, names)
+    if storage.storage_options is not None:
+        options, credentials = _checked(op, storage.storage_options)
+        for bucket in _buckets(op, "storage_options", names):
             _C.set_storage_options(bucket, options, credentials)
+    if folder is not None:
+        for bucket in _buckets(op, "cache_dir", names):
+            _C.set_object_cache(bucket, folder, storage.cache_bytes or 0)
     return names
+
+
+def _cache_folder(op: str, storage: Storage) -> str | None:
+    if storage.cache_bytes is not None:
+        count(op, "cache_bytes", storage.cache_bytes, least=1)
+        if storage.cache_dir is None:
+            raise ValueError(
+                f"{op}: `cache_bytes` is for `cache_dir`, which is not given (TDI_CACHE has TDI_CACHE_BYTES)."
+            )
+    if storage.cache_dir is None:
+        return None
+    folder = os.fspath(storage.cache_dir)
+    if not isinstance(folder, str) or not folder:
+        raise ValueError(f"{op}: `cache_dir` must be the path of a folder, but is {folder!r}.")
+    return os.path.abspath(folder)
 
 
 def _named_by(op: str, filesystem: Any, names: list[bytes]) -> list[bytes]:
@@ -64,10 +101,10 @@ def _text(op: str, name: str, value: Any) -> str:
     )
 
 
-def _buckets(op: str, names: list[bytes]) -> list[str]:
+def _buckets(op: str, argument: str, names: list[bytes]) -> list[str]:
     found = sorted({_bucket(os.fsdecode(name)) for name in names if _C.names_object(os.fsdecode(name))})
     if not found:
-        raise ValueError(f"{op}: `storage_options` say how URLs are read, but the files are paths of this machine.")
+        raise ValueError(f"{op}: `{argument}` says how URLs are read, but the files are paths of this machine.")
     return found
 
 

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +15,7 @@ from torch_distinput import _C
 from torch_distinput.tables._table_file import KeptReads, Stamp, TableFile
 
 Index = TypeVar("Index")
+Result = TypeVar("Result")
 
 # Indexes are made by threads side by side, because pyarrow and numpy release the GIL and storage has latency.
 _THREADS = 8
@@ -89,20 +90,21 @@ class BlockFiles(ABC, Generic[Index]):
     def _indexes(self, files: list[bytes]) -> dict[bytes, Index]:
         order, own = _C.deal_files(len(files))
         begin = time.monotonic()
-        made = self._index_side_by_side([files[number] for number in order[:own]])
+        made = self.side_by_side(self.index, [files[number] for number in order[:own]])
         # The other hosts have about as many files as this one had, and may have begun later.
         self._others_until = 2 * time.monotonic() - begin + _LATE
         self._of_others = {files[number] for number in order[own:]}
-        made |= self._index_side_by_side([files[number] for number in order[own:]])
+        made |= self.side_by_side(self.index, [files[number] for number in order[own:]])
         _C.forget_manifests()
         return made
 
-    def _index_side_by_side(self, files: list[bytes]) -> dict[bytes, Index]:
+    def side_by_side(self, work: Callable[[bytes], Result], files: list[bytes]) -> dict[bytes, Result]:
+        """What `work` returns for each file; raises for the first one by name for which it raises."""
         if not files:
             return {}
         most = self.threads_of_stores if all(map(_C.names_object, files)) else _THREADS
         with ThreadPoolExecutor(min(most, len(files))) as threads:
-            made = {file: threads.submit(self.index, file) for file in files}
+            made = {file: threads.submit(work, file) for file in files}
             try:
                 return {file: made[file].result() for file in sorted(files)}
             finally:
@@ -115,6 +117,10 @@ class BlockFiles(ABC, Generic[Index]):
             return 0.0
         return self._others_until + size / _BYTES_PER_SECOND - time.monotonic()
 
+    def lacks_index(self, files: list[bytes]) -> bool:
+        """Whether all bytes of an object must be read before its rows can be counted."""
+        return False
+
     def schema(self, file: bytes) -> Any:
         with self._errors(file):
             index, opened = self._current(file)
@@ -123,8 +129,6 @@ class BlockFiles(ABC, Generic[Index]):
     def read(self, file: bytes, block: int) -> Any:
         with self._errors(file):
             index, opened = self._current(file)
-            if opened.is_remote:
-                opened.will_read(self.ranges(index, block))
             return self.read_block(opened, index, block)
 
     def will_read(self, file: bytes, blocks: list[int], most: int) -> list[int]:
@@ -152,14 +156,18 @@ class BlockFiles(ABC, Generic[Index]):
         with self._errors(file):
             return self._current(file)[0]
 
+    def known_index(self, file: TableFile, stamp: Stamp) -> tuple[Index, TableFile] | None:
+        """The index that was made of this version of a file, and the file that it was made of."""
+        with self._lock:
+            known = self._known.get(file.name)
+        return (known[1], known[2] or file) if known is not None and known[0] == stamp else None
+
     def _current(self, file: bytes) -> tuple[Index, TableFile]:
         """The index of a file as it is now, and the version that it is of."""
         opened = TableFile(self._op, file)
         stamp = opened.stamp()
-        with self._lock:
-            known = self._known.get(file)
-        if known is not None and known[0] == stamp:
-            return known[1], known[2] or opened
+        if (known := self.known_index(opened, stamp)) is not None:
+            return known
         index = self.make_index(opened, stamp)
         with self._lock:
             self._known[file] = (stamp, index, opened if opened.is_remote else None)

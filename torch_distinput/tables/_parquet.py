@@ -11,6 +11,8 @@ from torch_distinput.tables._table_file import Stamp, TableFile
 _MAGIC = b"PAR1"
 # The bytes read at the end of a file; most footers are shorter.
 _FOOTER_GUESS = 64 << 10
+# Bytes between parts that pyarrow reads together: the default hole_size_limit of its CacheOptions.
+_NEAR = 8192
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,11 @@ class ParquetFiles(BlockFiles[Footer]):
         if self._filters is None:
             return known
         condition = self._condition_columns(whole)
+        of_condition = replace(known, columns=condition, leaves=_leaves(metadata, condition))
+        parts = [_chunks(metadata, block, of_condition.leaves) for block in groups]
+        counts = [self._filtered(file, of_condition, groups[block]).num_rows for block in in_order(file, parts)]
         columns = list(dict.fromkeys([*schema.names, *condition]))
-        known = replace(known, columns=columns, leaves=_leaves(metadata, columns))
-        parts = [_chunks(metadata, block, _leaves(metadata, condition)) for block in groups]
-        counts = [self._filtered(file, known, groups[block], condition).num_rows for block in in_order(file, parts)]
-        return replace(known, counts=counts)
+        return replace(known, counts=counts, columns=columns, leaves=_leaves(metadata, columns))
 
     def _footer(self, file: TableFile, stamp: Stamp) -> Any:
         """A file with the metadata of `file`, which one process on the host reads; `file` itself where its end is not
@@ -84,22 +86,22 @@ class ParquetFiles(BlockFiles[Footer]):
 
     def read_block(self, file: TableFile, index: Footer, block: int) -> Any:
         read = self._read if self._filters is None else self._filtered
-        table = read(file, index, index.groups[block], index.columns)
+        table = read(file, index, index.groups[block])
         return table.select(index.schema.names).combine_chunks()
 
-    def _read(self, file: TableFile, index: Footer, groups: list[int], names: list[str]) -> Any:
+    def _read(self, file: TableFile, index: Footer, groups: list[int]) -> Any:
         import pyarrow.parquet as parquet
 
-        source = file.for_pyarrow()
+        source = file.for_pyarrow(_chunks(index.metadata, groups, index.leaves))
         with parquet.ParquetFile(source, metadata=index.metadata, page_checksum_verification=True) as opened:
-            table = opened.read_row_groups(groups, columns=names, use_threads=False)
+            table = opened.read_row_groups(groups, columns=index.columns, use_threads=False)
         table.validate()  # the file may describe its columns wrongly
         return table
 
-    def _filtered(self, file: TableFile, index: Footer, groups: list[int], names: list[str]) -> Any:
+    def _filtered(self, file: TableFile, index: Footer, groups: list[int]) -> Any:
         """The rows that pass, in the order of the file. A scan of pyarrow.dataset would change their order, and abort
         the process or wait forever if the statistics of a column are damaged."""
-        return _passing(self._read(file, index, groups, names), self._filters)
+        return _passing(self._read(file, index, groups), self._filters)
 
     def _condition_columns(self, schema: Any) -> list[str]:
         """The columns that the condition reads: evaluating it without one of them fails."""
@@ -145,16 +147,28 @@ def _leaves(metadata: Any, names: list[str]) -> list[int]:
 
 
 def _chunks(metadata: Any, groups: list[int], leaves: list[int]) -> list[tuple[int, int]]:
-    """Where these parts of row groups lie, as the file says: offset and size of each."""
+    """Where these parts of row groups lie, as the file says: offset and size of each that pyarrow reads at once."""
     parts = []
     for group in map(metadata.row_group, groups):
         for chunk in (group.column(leaf) for leaf in leaves if leaf < group.num_columns):
             begin = chunk.data_page_offset
             if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < begin:
                 begin = chunk.dictionary_page_offset
-            if begin >= 0 and chunk.total_compressed_size >= 0:
+            if begin >= 0 and 0 <= chunk.total_compressed_size < 1 << 62:
                 parts.append((begin, chunk.total_compressed_size))
-    return parts
+    return _joined(parts)
+
+
+def _joined(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """These ranges (offset and size) by offset, those that are near to each other as one with what lies between."""
+    joined: list[tuple[int, int]] = []
+    for begin, size in sorted(parts):
+        first, length = joined[-1] if joined else (begin, 0)
+        if joined and begin - (first + length) <= _NEAR:
+            joined[-1] = first, max(length, begin + size - first)
+        else:
+            joined.append((begin, size))
+    return joined
 
 
 def _is_footer(content: bytes) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 import errno
 import hashlib
 import io
@@ -71,9 +72,14 @@ class TableFile:
         if self._object is not None:
             self._object.will_read(list(ranges))
 
-    def for_pyarrow(self) -> Any:
-        """What pyarrow opens."""
-        return self.path if self._object is None else _Seekable(self._object)
+    def for_pyarrow(self, ranges: Iterable[tuple[int, int]] = ()) -> Any:
+        """What pyarrow opens. Of an object, these bytes (offset and size) are read now: pyarrow would wait for them on
+        a thread of its own, which no signal and no end of an iterator reaches, and for which no statistics count."""
+        if self._object is None:
+            return self.path
+        ranges = list(ranges)
+        self.will_read(ranges)
+        return Seekable(self._object, {begin: self._object.read_at(begin, size) for begin, size in ranges})
 
     def _open(self) -> _C.InputFile:
         if self._opened is None:
@@ -85,7 +91,7 @@ class KeptReads:
     """A file of which the first bytes read and the last ones are kept: an index needs them again."""
 
     def __init__(self, file: TableFile):
-        self._file, self.shown = file, file.shown
+        self._file, self.name, self.shown = file, file.name, file.shown
         self._kept: list[tuple[int, bytes]] = []
 
     def size(self) -> int:
@@ -125,11 +131,14 @@ class KeptReads:
         return [(begin, end - begin)] if begin < end else []
 
 
-class _Seekable(io.RawIOBase):
-    """An object as a file of Python. One thread at a time."""
+class Seekable(io.RawIOBase):
+    """Something with `size` and `read_at` as a file of Python. One thread at a time. `parts`: what was read of it, by
+    offset, each for one read. pyarrow reads parts that lie near to each other together, with what lies between them."""
 
-    def __init__(self, object_: _C.InputFile):
-        self._object, self._place, self._size = object_, 0, object_.size()
+    def __init__(self, file: _C.InputFile | KeptReads, parts: dict[int, bytes] | None = None):
+        self._file, self._place, self._size = file, 0, file.size()
+        self._parts = parts or {}
+        self._begins = sorted(self._parts)
 
     def readable(self) -> bool:
         return True
@@ -141,11 +150,32 @@ class _Seekable(io.RawIOBase):
         return self._place
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
-        return self._place
+        place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
+        if place < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        self._place = place
+        return place
 
     def read(self, size: int | None = -1) -> bytes:
         left = max(0, self._size - self._place)
-        data = self._object.read_at(self._place, left if size is None or size < 0 else min(size, left))
-        self._place += len(data)
-        return data
+        end = self._place + (left if size is None or size < 0 else min(size, left))
+        pieces: list[bytes] = []
+        while self._place < end:
+            piece = self._piece(end)
+            if not piece:
+                break
+            pieces.append(piece)
+            self._place += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _piece(self, end: int) -> bytes:
+        """The next bytes, at most to `end`, out of one part or of none. A part goes when its end was read."""
+        next_ = bisect.bisect_right(self._begins, self._place)
+        begin = self._begins[next_ - 1] if next_ > 0 else 0
+        part = self._parts.get(begin, b"")
+        if self._place >= begin + len(part):
+            limit = min([end, *self._begins[next_ : next_ + 1]])
+            return self._file.read_at(self._place, limit - self._place)
+        if end >= begin + len(part):
+            del self._parts[begin], self._begins[next_ - 1]
+        return part[self._place - begin : end - begin]

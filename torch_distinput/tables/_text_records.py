@@ -178,17 +178,24 @@ def line_at(file: Source, offset: int) -> int:
 
 
 def find_blocks(
-    file: Source, begin: int, block_bytes: int, format_: Format, report: Callable[[int], None] | None = None
+    file: Source,
+    begin: int,
+    block_bytes: int,
+    format_: Format,
+    report: Callable[[int], None] | None = None,
+    *,
+    only_first: bool = False,
 ) -> tuple[list[int], list[int]]:
     """The bounds of blocks of about `block_bytes` bytes from `begin` on, and the number of records in each. A record
     that is too long gets a block of its own up to the end of the file; nothing after its start is searched. `report` is
-    called with the bytes read so far."""
+    called with the bytes read so far. With `only_first`, nothing after the first block is searched."""
+    chunk_bytes = 2 * block_bytes if only_first else _CHUNK_BYTES
     bounds, counts = [begin], []
     rows, offset, rest = 0, begin, b""  # records of the open block; the offset of `rest`, the start of a record
     place = begin
     while True:
-        file.will_read([(place, 2 * _CHUNK_BYTES)])
-        chunk = file.read_at(place, _CHUNK_BYTES)
+        file.will_read([(place, chunk_bytes if only_first else 2 * chunk_bytes)])
+        chunk = file.read_at(place, chunk_bytes)
         place += len(chunk)
         if report is not None:
             report(place)
@@ -209,6 +216,8 @@ def find_blocks(
                 counts.append(rows + int(records[last]) - done)
                 bounds.append(offset + int(ends[last]))
                 rows, done = 0, int(records[last])
+                if only_first:
+                    return bounds, counts
             rows += int(records[-1]) - done
             rest = data[int(ends[-1]) :].tobytes()
             offset += int(ends[-1])

@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """CSV and JSON lines, block by block: a first pass finds blocks of whole records, and pyarrow parses them."""
 
+import contextlib
 import csv
 import io
 import re
@@ -157,8 +158,37 @@ class TextTables(BlockFiles[Records]):
             return False
         return self.format.is_open(file.read_at(bounds[-2], bounds[-1] - bounds[-2]))
 
+    def lacks_index(self, files: list[bytes]) -> bool:
+        objects = [file for file in files if _C.names_object(file)]
+        return not all(self.side_by_side(self._has_index, objects).values())
+
+    def _has_index(self, file: bytes) -> bool:
+        with self._errors(file):
+            opened = TableFile(self._op, file)
+            stamp = opened.stamp()
+            if self.known_index(opened, stamp) is not None:
+                return True
+            return self._stores and _stored_index.load(file, self.stored, stamp) is not None
+
     def rows(self, index: Records) -> list[int]:
         return index.counts
+
+    def schema(self, file: bytes) -> Any:
+        return self._schema_of_head(file) or super().schema(file)
+
+    def _schema_of_head(self, file: bytes) -> Any:
+        """The schema of a file without an index, of which only the first block is read. None where that shows no types,
+        or where there is an index."""
+        with self._errors(file):
+            opened = TableFile(self._op, file)
+            if self._schema is None and self.known_index(opened, opened.stamp()) is None:
+                source = KeptReads(opened)
+                begin = self.first_record(source)
+                blocks = find_blocks(source, begin, BLOCK_BYTES, self.format, only_first=True)
+                head = Records(*blocks, self.names_of(source, begin), is_open=False)
+                with contextlib.suppress(_C.InvalidArgumentError):  # raised again, with rows of the whole file
+                    self._schema = self._inferred(source, head)
+            return self._schema
 
     def schema_of(self, file: TableFile, index: Records) -> Any:
         if self._schema is None:
@@ -167,7 +197,7 @@ class TextTables(BlockFiles[Records]):
             self._schema = self._inferred(file, index)
         return self._schema
 
-    def _inferred(self, file: TableFile, index: Records) -> Any:
+    def _inferred(self, file: Source, index: Records) -> Any:
         import pyarrow
 
         found: Any = None
@@ -250,7 +280,7 @@ class TextTables(BlockFiles[Records]):
         before = 1 if block else 0
         return [] if too_long(end - begin) else [(begin - before, end - begin + before)]
 
-    def _bytes(self, file: TableFile, index: Records, block: int) -> bytes:
+    def _bytes(self, file: Source, index: Records, block: int) -> bytes:
         begin, end = index.bounds[block], index.bounds[block + 1]
         if index.counts[block] == 1 and (most := too_long(end - begin)):
             raise self.fault(
@@ -270,7 +300,7 @@ class TextTables(BlockFiles[Records]):
             )
         return data
 
-    def _cut(self, file: TableFile, index: Records, block: int) -> Cut:
+    def _cut(self, file: Source, index: Records, block: int) -> Cut:
         """The records of a block. The block read last is kept, because its rows may be requested one by one."""
         known = self._last_cut
         if known is not None and known[0] is index and known[1].block == block:
@@ -285,7 +315,7 @@ class TextTables(BlockFiles[Records]):
         self._last_cut = (index, cut)
         return cut
 
-    def _located(self, file: TableFile, index: Records, cut: Cut, schema: Any, error: Exception) -> Exception:
+    def _located(self, file: Source, index: Records, cut: Cut, schema: Any, error: Exception) -> Exception:
         """The error of records, with the row and the column that caused it."""
         import pyarrow
 
@@ -305,12 +335,12 @@ class TextTables(BlockFiles[Records]):
             return self.fault(file, f"row {row}: {_without_place(error)}; {declares}")
         return self.fault(file, f"column {bad[0]!r} in row {row}: {_without_place(fails[bad[0]])}; {declares}")
 
-    def _unclosed(self, file: TableFile, cut: Cut) -> Exception:
+    def _unclosed(self, file: Source, cut: Cut) -> Exception:
         """The error of the last record of a file, which is in `cut`; pyarrow would close its quote at the end."""
         row, line = cut.first_row + len(cut) - 1, line_at(file, cut.place + cut.bounds[-1][0])
         return self.fault(file, f"row {row}: the record that begins in line {line} has a quote that is never closed.")
 
-    def _miscounted(self, file: TableFile, index: Records, cut: Cut, rows: int) -> Exception:
+    def _miscounted(self, file: Source, index: Records, cut: Cut, rows: int) -> Exception:
         """The error for records that pyarrow parses as another number of rows."""
         for row in range(len(cut)):
             record = cut.records(row, row + 1)

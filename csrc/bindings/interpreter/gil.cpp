@@ -2,6 +2,8 @@
 #include "bindings/interpreter/gil.h"
 
 #include <atomic>
+#include <exception>
+#include <functional>
 
 #include <pthread.h>
 
@@ -55,9 +57,24 @@ PyGILState_STATE take_gil() {
   return state;
 }
 
-void check_signals() {
-  const GilScope gil;
-  if (PyErr_CheckSignals() != 0) throw_python();
+/// `outer`: the check of the library's code that has called this Python code; it may be empty.
+void check_wait(const std::function<void()>& outer) {
+  {
+    const GilScope gil;
+    if (PyErr_CheckSignals() != 0) throw_python();
+  }
+  if (!outer) return;
+  try {
+    outer();
+  } catch (const std::exception&) {
+    throw;
+  } catch (const PythonInterrupt&) {
+    throw;
+  } catch (...) {  // the library's own types mean nothing to Python, which must not take them for a failure
+    const GilScope gil;
+    set_error(PyExc_GeneratorExit, "the iterator that this code runs for was closed or moved.");
+    throw_python();
+  }
 }
 
 }  // namespace
@@ -71,7 +88,7 @@ GilRelease::~GilRelease() {
   release_dropped();
 }
 
-WaitScope::WaitScope() : interrupt_(check_signals) {}
+WaitScope::WaitScope() : interrupt_([&outer = interrupt_check()] { check_wait(outer); }) {}
 
 std::int64_t gil_turns() noexcept { return turns; }
 

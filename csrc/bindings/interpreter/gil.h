@@ -39,8 +39,9 @@ class GilRelease {
   PyThreadState* thread_;
 };
 
-/// For calls that may wait: releases the GIL while it lives, and Ctrl-C ends waits of the library with a
-/// KeyboardInterrupt. REQUIRES: the GIL.
+/// For calls that may wait: releases the GIL while it lives. Ctrl-C ends waits of the library with a
+/// KeyboardInterrupt; where the library itself has called the Python code that makes this call, what ends the
+/// waits of that caller ends these, as a GeneratorExit where it is no exception of Python. REQUIRES: the GIL.
 class WaitScope {
  public:
   WaitScope();

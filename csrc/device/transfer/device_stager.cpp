@@ -178,8 +178,10 @@ bool DeviceStager::has_room(std::int64_t bytes) const {
   return there == 0 || there + bytes <= budget_;
 }
 
+void DeviceStager::collect() { context_.in_flight->collect(); }
+
 StagedPtr DeviceStager::try_stage(const Element& element) {
-  context_.in_flight->collect();
+  collect();
   return has_room(element.bytes()) ? begin(element) : nullptr;
 }
 

@@ -70,6 +70,8 @@ class TDI_API DeviceStager {
   DeviceStager(const DeviceStager&) = delete;
   DeviceStager& operator=(const DeviceStager&) = delete;
 
+  /// Releases what this device has read, of all stagers. Does not wait. Safe from any thread.
+  void collect();
   /// Queues the copies of `element`; null if they would exceed the budget now. Safe from any thread. Throws
   /// c10::TypeError for a leaf outside host memory, FailedPreconditionError while the copy stream records a
   /// graph, and what the device's allocator throws.

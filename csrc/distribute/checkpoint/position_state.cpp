@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "core/state_reader.h"
+#include "execution/changed_weights.h"
 #include "execution/identity.h"
 
 namespace torch_distinput {
@@ -49,7 +50,8 @@ void write_place(State& state, const Start& start) {
   state.set("input", State().set("element", start.upstream->element).set("state", start.upstream->state));
 }
 
-Start read_place(const State& state, bool same_split, std::int64_t parts) {
+Start read_place(const Distribution& distribution, const State& state, bool same_split) {
+  const std::int64_t parts = distribution.assignment.splitter->parts();
   const StateReader saved(state, kPositionStateCall);
   Start start;
   const std::int64_t row = saved.count("row");
@@ -57,10 +59,41 @@ Start read_place(const State& state, bool same_split, std::int64_t parts) {
   if (!saved.has("input")) return start;
   const StateReader input(saved.at("input"), kPositionStateCall);
   start.upstream = std::make_shared<const Upstream>(Upstream{input.count("element"), input.at("state")});
-  TORCH_CHECK_VALUE(start.upstream->element == start.position.split.element, kPositionStateCall,
+  const std::int64_t element = start.position.split.element;
+  TORCH_CHECK_VALUE(start.upstream->element == distribution.first_needed(element), kPositionStateCall,
                     ": the state is damaged: `input` is at element ", start.upstream->element,
-                    ", but `cursor` is at element ", start.position.split.element, ".");
+                    ", but `cursor` is at element ", element, ".");
   return start;
+}
+
+/// Where rows of several batches are exchanged, the rows before a position are no prefix of the data: only
+/// the same exchange can go on. Empty where they are.
+std::string exchange_text(const Distribution& distribution) {
+  if (!distribution.balance || distribution.input.balance_window == 1) return "";
+  return c10::str(distribution.balance->identity(), ", balance_window=", distribution.input.balance_window,
+                  ", batch_size=", batch_size_text(distribution.assignment));
+}
+
+void write_exchange(State& state, const Distribution& distribution) {
+  if (const std::string exchange = exchange_text(distribution); !exchange.empty())
+    state.set("balance", State().set("exchange", exchange).set("window", distribution.input.balance_window));
+}
+
+void check_exchange(const Distribution& distribution, const State& state, const StepPosition& at) {
+  const StateReader fields(state, kPositionStateCall);
+  std::string before;
+  bool at_border = true;
+  if (fields.has("balance")) {
+    const StateReader saved(fields.at("balance"), kPositionStateCall);
+    before = saved.text("exchange");
+    const std::int64_t window = saved.count("window");
+    at_border = window > 0 && at.split.element % window == 0 && at.split.row + at.split.part_rows == 0;
+  }
+  const std::string now = exchange_text(distribution);
+  TORCH_CHECK_VALUE(before == now || at.row == 0 || (at_border && now.empty()), kPositionStateCall,
+                    ": rows of several global batches are exchanged (`balance_window`), so only the same "
+                    "exchange can go on: it was ",
+                    before.empty() ? "none" : before, ", but is ", now.empty() ? "none" : now, ".");
 }
 
 State write_pipelines(const Distribution& distribution, const EpochPosition& at) {
@@ -95,33 +128,43 @@ void read_seed(const State& state, EpochPosition& at) {
 }
 
 State write_position(const Distribution& distribution, const EpochPosition& at) {
-  State state = position_header(kKind, distribution.assignment.node);
+  State state = position_header(kKind, distribution.identified());
   state.set("epoch", at.epoch);
   state.set("seed", at.seed_agreed ? State::key(at.seed) : State());
   state.set("split", distribution.assignment.splitter->describe());
   write_place(state, at.start);
+  write_exchange(state, distribution);
   if (at.start.seen_from) {
     State seen_from;
     write_place(seen_from, *at.start.seen_from);
     state.set("seen_from", std::move(seen_from));
   }
   if (!distribution.pipelines.empty()) state.set("pipelines", write_pipelines(distribution, at));
+  if (!at.changed_weights.empty()) state.set(kChangedWeights, state_of(at.changed_weights));
+  if (!at.excluded.empty()) state.set(kExcludedRows, state_of(at.excluded));
   return state;
 }
 
+void check_position(const Distribution& distribution, const State& state) {
+  check_header(state, kKind, distribution.identified(), kPositionStateCall);
+}
+
 EpochPosition read_position(const Distribution& distribution, const State& state) {
-  check_header(state, kKind, distribution.assignment.node, kPositionStateCall);
+  check_position(distribution, state);
   const StateReader saved(state, kPositionStateCall);
   EpochPosition at{.epoch = saved.count("epoch", kMaxEpochs)};
   read_seed(state, at);
   const Splitter& splitter = *distribution.assignment.splitter;
   const bool same_split = saved.text("split") == splitter.describe();
-  at.start = read_place(state, same_split, splitter.parts());
+  at.start = read_place(distribution, state, same_split);
+  check_exchange(distribution, state, at.start.position);
   if (saved.has("seen_from")) {
     at.start.seen_from =
-        std::make_shared<const Start>(read_place(saved.at("seen_from"), same_split, splitter.parts()));
+        std::make_shared<const Start>(read_place(distribution, saved.at("seen_from"), same_split));
   }
   at.start.pipelines = read_pipelines(distribution, state);
+  at.excluded = excluded_rows_in(state, kPositionStateCall);
+  at.changed_weights = changed_weights_in(state, *distribution.assignment.node, kPositionStateCall);
   return at;
 }
 

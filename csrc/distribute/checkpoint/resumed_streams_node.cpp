@@ -134,6 +134,8 @@ class ResumedStreamsNode final : public Node {
     traits.rows.row_wise = traits.rows.row_wise && !share_.shared;
     return traits;
   }
+  /// None that devices could do: the ops of the streams may be copies of those of the input.
+  LastNormalizationPtr last_normalization() const override { return nullptr; }
   IteratorPtr iterate(const IterContext& context) const override {
     return std::make_unique<ResumedStreamsIterator>(streams_, share_, context);
   }

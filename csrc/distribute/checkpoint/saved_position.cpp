@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/checkpoint/saved_position.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -11,7 +11,9 @@
 #include <c10/util/Exception.h>
 
 #include "core/state_reader.h"
+#include "distribute/checkpoint/check_together.h"
 #include "distribute/checkpoint/resumed_streams_node.h"
+#include "distribute/checkpoint/stream_positions.h"
 #include "distribute/sharding/auto_shard.h"
 
 namespace torch_distinput {
@@ -58,20 +60,6 @@ std::vector<State> order(const State::List& given) {
     states.push_back(*state->second);
   }
   return states;
-}
-
-void check_together(const std::vector<State>& states) {
-  for (const State& state : states) {
-    for (const char* field : {"epoch", "step", "seed"}) {
-      // Before the first step no seed was agreed on; rank 0's is used then.
-      const State& here = StateReader(state, kSavedPositionCall).at(field);
-      const State& first = StateReader(states.front(), kSavedPositionCall).at(field);
-      if (state.at("step") == State(0) && std::string_view(field) == "seed") continue;
-      TORCH_CHECK_VALUE(here == first, kSavedPositionCall,
-                        ": the states must be saved after the same step, but `", field, "` is ", brief(first),
-                        " in that of rank 0 and ", brief(here), " in that of rank ", rank_in(state), ".");
-    }
-  }
 }
 
 NodePtr rest_of(const Distribution& distribution, NodePtr like, const std::vector<State>& states,
@@ -151,7 +139,8 @@ void check_may_change_world_size(const Distribution& distribution, const std::ve
 /// The position at which the ranks of this run continue the epoch of a run with `states.size()` ranks.
 SavedPosition change_world_size(const DistributionPtr& distribution, const std::vector<State>& states) {
   check_may_change_world_size(*distribution, states);
-  check_together(states);
+  check_together(states, kSavedPositionCall,
+                 [](const State& state) { return "rank " + std::to_string(rank_in(state)); });
   SavedPosition position{with_rest(*distribution, states), {}};
   const StateReader first(states.front(), kSavedPositionCall);
   position.at.epoch = first.count("epoch", kMaxEpochs);
@@ -177,6 +166,10 @@ SavedPosition go_on(const DistributionPtr& distribution, const State& state) {
 State save_position(const SavedPosition& position) {
   const Distribution& distribution = *position.distribution;
   State state = write_position(distribution, position.at);
+  if (distribution.assignment.streams) {
+    add_streams(state, position);
+    return state;
+  }
   if (distribution.rest) state.set("rest", *distribution.rest);
   const Replicas& replicas = distribution.assignment.replicas;
   if (replicas.ranks > 1 && !distribution.one_stream()) {
@@ -189,6 +182,9 @@ State save_position(const SavedPosition& position) {
 
 SavedPosition load_position(const DistributionPtr& distribution, const State& state) {
   const bool all = std::holds_alternative<State::List>(state.value());
+  if (const auto given = all ? state.as_list() : State::List{state};
+      distribution->assignment.streams || std::any_of(given.begin(), given.end(), is_of_streams))
+    return load_streams(distribution, given);
   const std::vector<State> states = all ? order(state.as_list()) : std::vector<State>{state};
   const Replicas& replicas = distribution->assignment.replicas;
   const std::int64_t ranks = ranks_in(states.front());

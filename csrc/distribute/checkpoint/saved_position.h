@@ -5,12 +5,6 @@
 
 namespace torch_distinput {
 
-/// A position and its distribution.
-struct SavedPosition {
-  DistributionPtr distribution;
-  EpochPosition at;
-};
-
 /// A state of `position`, for `load_position`. If ranks read streams of their own, it contains which rank
 /// of how many saved it.
 State save_position(const SavedPosition& position);

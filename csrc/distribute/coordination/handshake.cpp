@@ -5,8 +5,12 @@
 #include <sstream>
 #include <utility>
 
+#include <c10/util/StringUtil.h>
+#include <c10/util/hash.h>
+
 #include "distribute/coordination/content_probe.h"
 #include "distribute/splitting/tail.h"
+#include "execution/changed_weights.h"
 #include "execution/identity.h"
 #include "runtime/permutation.h"
 
@@ -36,10 +40,18 @@ std::string weights_text(const std::optional<std::vector<double>>& weights) {
   return text.str();
 }
 
+/// Their number, and what tells them apart: there may be millions.
+std::string excluded_text(const std::vector<ExcludedRows>& excluded) {
+  if (excluded.empty()) return "none";
+  std::size_t rows = 0;
+  for (const ExcludedRows& entry : excluded) rows += entry.rows.size();
+  return c10::str(rows, " with hash ", c10::sha1(State(state_of(excluded)).str()).str());
+}
+
 }  // namespace
 
 Handshake describe_handshake(const Distribution& distribution, const EpochPosition& at, bool seed_given,
-                             std::vector<Handshake::Fact> facts) {
+                             std::vector<Handshake::Fact> facts, bool with_rows) {
   const RowAssignment& assignment = distribution.assignment;
   const InputOptions& input = distribution.input;
   const StepPosition& position = at.start.position;
@@ -57,6 +69,7 @@ Handshake describe_handshake(const Distribution& distribution, const EpochPositi
   add("replicas per rank", std::to_string(assignment.replicas.per_rank));
   const AutoShardPolicy policy = assignment.sharding.applied;
   add("auto_shard_policy", policy_name(policy));
+  if (assignment.streams) add("streams", std::to_string(assignment.streams->start.count));
   if (distribution.node) add("batch size", batch_size_text(assignment));
   // Under OFF each rank may have data of its own.
   if (distribution.node && policy != AutoShardPolicy::kOff) {
@@ -64,11 +77,18 @@ Handshake describe_handshake(const Distribution& distribution, const EpochPositi
     add("length", std::to_string(distribution.cardinality));
     add("pipeline", pipeline_identity(distribution.node).str());
     // Files that only another rank reads need not be readable here.
-    if (policy != AutoShardPolicy::kFile) add("content", content_probe(distribution.node));
+    const bool own_files =
+        policy == AutoShardPolicy::kFile || (assignment.streams && assignment.streams->cut->by_files());
+    if (!own_files) add("content", with_rows ? content_probe(distribution.node) : "not read");
   }
   add(Handshake::kType, distribution.spec ? type_text(*distribution.spec) : Handshake::kUnknown);
-  add("split", input.split == Split::kTf ? "tf" : "balanced");
+  add("split", split_name(input.split));
   add("weights", weights_text(input.weights));
+  add("weights of the mixture", State(state_of(at.changed_weights)).str());
+  add("excluded rows", excluded_text(at.excluded));
+  add("balance", distribution.balance ? distribution.balance->identity() +
+                                            ", balance_window=" + std::to_string(input.balance_window)
+                                      : "none");
   add("tail", tail_name(input.tail));
   add("partial batch handling", distribution.completes ? "on" : "off");
   add("on_error", distribution.skips() ? "\"skip\"" : "\"raise\"");

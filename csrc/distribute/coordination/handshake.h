@@ -31,8 +31,9 @@ struct Handshake {
 };
 
 /// The handshake of this rank. `seed_given`: the seed is the user's or a saved state's. `facts`: of the
-/// caller, which are compared first. Reads a few rows of native sources.
+/// caller, which are compared first. Reads a few rows of native sources; none
+/// without `with_rows`, which all ranks must have or not.
 Handshake describe_handshake(const Distribution& distribution, const EpochPosition& at, bool seed_given,
-                             std::vector<Handshake::Fact> facts);
+                             std::vector<Handshake::Fact> facts, bool with_rows);
 
 }  // namespace torch_distinput

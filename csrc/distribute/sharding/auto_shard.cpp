@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "distribute/sharding/change_inputs.h"
+#include "distribute/sharding/shard_names.h"
+#include "distribute/sharding/stream_cut.h"
 #include "distribute/splitting/batch_sizes.h"
 #include "ops/ops.h"
 #include "torch_distinput/error.h"
@@ -25,15 +28,6 @@ std::optional<std::string> no_files(const Node& node) {
   return std::nullopt;
 }
 
-/// `node` with `change` applied to its inputs.
-template <class Change>
-NodePtr change_inputs(const NodePtr& node, Change change) {
-  std::vector<NodePtr> inputs = node->inputs();
-  if (inputs.empty()) return node;
-  for (NodePtr& input : inputs) input = change(input);
-  return node->with_inputs(std::move(inputs));
-}
-
 /// Collects the nodes at or below `node` that take names of files. REQUIRES: `no_files(node)` is nullopt.
 void collect_takers(const NodePtr& node, std::vector<NodePtr>& takers) {
   if (takes_files(*node)) {
@@ -41,26 +35,6 @@ void collect_takers(const NodePtr& node, std::vector<NodePtr>& takers) {
     return;
   }
   for (const NodePtr& input : node->inputs()) collect_takers(input, takers);
-}
-
-/// Whether there is a random op at or below `node`, up to the first op with several inputs.
-bool draws(const Node& node) {
-  if (node.traits().order.random) return true;
-  const auto inputs = node.inputs();
-  return inputs.size() == 1 && draws(*inputs.front());
-}
-
-/// Whether the op's result for a name does not depend on the names before it.
-bool takes_each_for_itself(const Traits& op) {
-  return op.order.random || (op.sharding.pass_through && !op.order.counts && !op.rows.batches);
-}
-
-/// This rank's names. The shard goes before a shuffle, so that ranks need not draw the same order, but
-/// after ops that choose or number shuffled names, which must see the names of all ranks.
-NodePtr shard_names(const NodePtr& names, std::int64_t num_ranks, std::int64_t rank) {
-  if (!draws(*names) || !takes_each_for_itself(names->traits()))
-    return ops::shard(names, num_ranks, rank, /*require_non_empty=*/true);
-  return change_inputs(names, [&](const NodePtr& input) { return shard_names(input, num_ranks, rank); });
 }
 
 /// `node` with `change` applied to every node at or below it that takes names of files.
@@ -152,6 +126,13 @@ Sharding by_data(const NodePtr& node, std::int64_t num_ranks, const std::string&
   return {node, AutoShardPolicy::kData, std::move(reason)};
 }
 
+Sharding by_streams(const NodePtr& node, std::int64_t num_ranks) {
+  auto cut = cut_streams(node);
+  if (const auto* reason = std::get_if<std::string>(&cut))
+    return by_data(node, num_ranks, "it is not cut into streams: " + *reason);
+  return {node, AutoShardPolicy::kStreams, "each byte is read once", std::get<StreamCutPtr>(std::move(cut))};
+}
+
 Sharding by_file(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_ranks, std::int64_t rank) {
   if (num_ranks == 1) return {node, AutoShardPolicy::kFile, "one process reads all files"};
   std::vector<NodePtr> takers;
@@ -179,8 +160,6 @@ Sharding by_file(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_r
 
 }  // namespace
 
-bool takes_files(const Node& node) { return node.traits().sharding.reader || node.yields_readers(); }
-
 Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_ranks, std::int64_t rank) {
   check_worker("auto_shard", num_ranks, rank);
   switch (policy) {
@@ -190,6 +169,8 @@ Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t nu
       return by_hint(node, num_ranks, rank);
     case AutoShardPolicy::kData:
       return by_data(node, num_ranks, "");
+    case AutoShardPolicy::kStreams:
+      return by_streams(node, num_ranks);
     case AutoShardPolicy::kFile:
       if (const auto reason = num_ranks == 1 ? std::nullopt : no_files(*node)) {
         throw NotFoundError("auto_shard: policy FILE assigns whole files, but " + *reason +

@@ -2,6 +2,7 @@
 #include "distribute/sharding/row_assignment.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <c10/util/Exception.h>
@@ -44,7 +45,7 @@ void split_as_tf(RowAssignment& assignment) {
 }
 
 /// `weights`: of all replicas. The stream of a rank's own is divided among its own replicas only.
-void split_balanced(RowAssignment& assignment, std::vector<double> weights) {
+void split_balanced(RowAssignment& assignment, Split split, std::vector<double> weights) {
   const Replicas& replicas = assignment.replicas;
   const std::int64_t first = replicas.rank * replicas.per_rank;
   const bool shared = replicas.ranks == 1 || assignment.sharding.applied == AutoShardPolicy::kData;
@@ -55,22 +56,46 @@ void split_balanced(RowAssignment& assignment, std::vector<double> weights) {
     weights = {weights.begin() + first, weights.begin() + first + replicas.per_rank};
   }
   assignment.splitter = balanced_splitter(assignment.width, weights);
-  assignment.splitter_reason = weights.empty() ? "split=\"balanced\"" : "split=\"balanced\" with weights";
+  assignment.splitter_reason = assignment.streams       ? "each rank makes batches of its share of the rows"
+                               : split == Split::kLanes ? "split=\"lanes\": by the lanes of the rows"
+                               : weights.empty()        ? "split=\"balanced\""
+                                                        : "split=\"balanced\" with weights";
 }
 
-void split_nothing(RowAssignment& assignment) {
+/// Makes this rank's pipeline of its share of the streams that `assignment.sharding` cuts.
+void deal_to_ranks(RowAssignment& assignment, const std::vector<double>& weights) {
+  const Replicas& replicas = assignment.replicas;
+  StreamDeal dealt;
+  dealt.cut = assignment.sharding.streams;
+  dealt.batch = rows_a_batch(assignment.node);
+  const auto rows = balanced_splitter(replicas.all(), weights)->shares(dealt.batch, 0, replicas.all());
+  for (auto own = rows.begin(); own != rows.end(); own += replicas.per_rank)
+    dealt.shares.push_back(std::accumulate(own, own + replicas.per_rank, std::int64_t{0}));
+  dealt.start = streams_of_rank(dealt.cut->most(), dealt.shares, replicas.rank);
+  assignment.sharding.reason = describe_deal(dealt);
+  assignment.streams = std::move(dealt);
+  assignment.node = rank_pipeline(assignment.node, *assignment.streams, replicas.rank);
+}
+
+std::int64_t own_share(const RowAssignment& assignment) {
+  return std::max<std::int64_t>(
+      assignment.streams->shares[static_cast<std::size_t>(assignment.replicas.rank)], 1);
+}
+
+/// `node`: as the user made it; what types its functions make need not be found again for copies of it.
+void split_nothing(RowAssignment& assignment, const Node& node) {
   assignment.whole = true;
   assignment.splitter = whole_splitter();
-  assignment.unbatched = !has_rows(*assignment.node);
+  assignment.unbatched = !has_rows(node);
   if (assignment.unbatched) return;
-  assignment.batch = infer_batch_size(*assignment.node);
+  assignment.batch = infer_batch_size(node);
   assignment.schedule = schedule_of(*assignment.node);
 }
 
 std::int64_t part_dim0(std::int64_t rows, const RowAssignment& assignment, Split split, bool weighted) {
   if (rows == kUnknownDim) return kUnknownDim;
   const std::int64_t all = assignment.replicas.all();
-  if (split == Split::kTf && assignment.batch > 0) {
+  if (split == Split::kTf && assignment.batch > 0 && !assignment.streams) {
     // As recorded of tf.distribute, even if policy DATA then cuts the batches in another way.
     const std::int64_t size = assignment.batch / all;
     return assignment.batch % all == 0 && rows % size == 0 ? size : kUnknownDim;
@@ -87,7 +112,7 @@ std::int64_t RowAssignment::place_of(std::int64_t replica) const {
 
 IterContext RowAssignment::context_of_stream(IterContext context) const {
   const bool others_differ = from_function || sharding.applied == AutoShardPolicy::kFile ||
-                             sharding.applied == AutoShardPolicy::kHint;
+                             sharding.applied == AutoShardPolicy::kHint || streams;
   context.stream = others_differ ? static_cast<std::uint64_t>(replicas.rank) : 0;
   return context;
 }
@@ -98,20 +123,23 @@ RowAssignment assign_rows(const NodePtr& node, AutoShardPolicy policy, const Rep
   assignment.replicas = replicas;
   assignment.sharding = auto_shard(node, policy, replicas.ranks, replicas.rank);
   assignment.node = assignment.sharding.node;
+  if (assignment.sharding.streams) deal_to_ranks(assignment, weights);
   assignment.width = replicas.per_rank;
   assignment.local = numbers(0, 1, replicas.per_rank);
   if (replicas.all() == 1) {
-    split_nothing(assignment);
+    split_nothing(assignment, *node);
     assignment.splitter_reason = "one replica takes every batch whole";
     return assignment;
   }
   require_rows(*node, "distribute_dataset");
   assignment.batch = infer_batch_size(*node);
+  if (assignment.streams && assignment.batch > 0) assignment.batch = own_share(assignment);
   assignment.schedule = schedule_of(*assignment.node);
-  if (split == Split::kTf) {
+  // As many rows as a rank's replicas take in a step are its batch already.
+  if (split == Split::kTf && !assignment.streams) {
     split_as_tf(assignment);
   } else {
-    split_balanced(assignment, weights);
+    split_balanced(assignment, split, weights);
   }
   return assignment;
 }
@@ -141,12 +169,25 @@ RowAssignment assign_whole(const NodePtr& node, const Replicas& replicas) {
   assignment.from_function = true;
   assignment.width = replicas.per_rank;
   assignment.local = numbers(0, 1, replicas.per_rank);
-  split_nothing(assignment);
+  split_nothing(assignment, *node);
   assignment.splitter_reason = "the function that makes the dataset batches it";
   return assignment;
 }
 
+std::string split_name(Split split) {
+  switch (split) {
+    case Split::kTf:
+      return "tf";
+    case Split::kBalanced:
+      return "balanced";
+    case Split::kLanes:
+      return "lanes";
+  }
+  return {};
+}
+
 std::string batch_size_text(const RowAssignment& assignment) {
+  if (assignment.streams) return std::to_string(assignment.streams->batch);
   return assignment.schedule ? assignment.schedule->describe() : std::to_string(assignment.batch);
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "distribute/sharding/auto_shard.h"
+#include "distribute/sharding/deal_streams.h"
 #include "distribute/splitting/step_schedule.h"
 #include "execution/scheduled_batches.h"
 #include "torch_distinput/strategy.h"
@@ -33,10 +35,11 @@ struct RowAssignment {
   bool unbatched = false;          ///< elements are handed out whole and have no rows; each counts as one row
   bool from_function = false;      ///< the dataset is of a user's function: empty elements at the end stay
   SplitterPtr splitter;
-  std::string splitter_reason;      ///< why this splitter, for `explain()`
-  std::int64_t width = 1;           ///< parts of the stream in one step
-  std::vector<std::int64_t> local;  ///< index in the step of each local replica's part
-  bool strided = false;             ///< parts go to the ranks in turn, as policy DATA assigns them
+  std::string splitter_reason;             ///< why this splitter, for `explain()`
+  std::int64_t width = 1;                  ///< parts of the stream in one step
+  std::vector<std::int64_t> local;         ///< index in the step of each local replica's part
+  std::optional<StreamDeal> streams = {};  ///< under policy STREAMS
+  bool strided = false;                    ///< parts go to the ranks in turn, as policy DATA assigns them
 
   /// The index of the part of a step that replica `replica` gets. Replicas are numbered over all ranks if
   /// these share a stream, else over this rank's replicas.
@@ -60,6 +63,9 @@ void check_schedule(const RowAssignment& assignment, Split split, Tail tail);
 /// Assigns whole elements of a dataset from a user's function: element k goes to local replica
 /// k mod `replicas.per_rank`.
 RowAssignment assign_whole(const NodePtr& node, const Replicas& replicas);
+
+/// `tf`, `balanced` or `lanes`.
+std::string split_name(Split split);
 
 /// The global batch size for messages: a number, -1, or a schedule.
 std::string batch_size_text(const RowAssignment& assignment);

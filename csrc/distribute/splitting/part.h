@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include <c10/util/SmallVector.h>
 
@@ -41,7 +43,8 @@ struct SplitPosition {
   bool operator==(const SplitPosition&) const = default;
 };
 
-/// The number of rows of each incoming element, which is all that a splitter knows about the data.
+/// The number of rows of each incoming element, which is all that a splitter knows about the data, and their
+/// costs, by which rows are exchanged after that.
 class RowCounts {
  public:
   virtual ~RowCounts() = default;
@@ -50,6 +53,9 @@ class RowCounts {
   /// The number for `rows` of element `index` of the epoch. It differs from `index` in a resumed run that
   /// continues the numbers of an earlier one, because their batches may differ.
   virtual std::int64_t from_start(std::int64_t index) { return index; }
+  /// What the rows in `segments` cost, one after the other. May read data and throw what that throws.
+  /// REQUIRES: costs were given.
+  virtual std::vector<double> costs(std::span<const Segment> segments);
 };
 
 }  // namespace torch_distinput

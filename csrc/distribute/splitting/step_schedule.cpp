@@ -73,8 +73,11 @@ void StepSchedule::assign(RowCounts& counts) {
 
 PlannedStep StepSchedule::plan_front(RowCounts& counts) {
   const bool last = is_last(0);
-  AssignedStep step = std::move(ahead_.front());
-  PlannedStep planned{.batch = full_batch(step), .complete = is_complete(step), .before = at_};
+  AssignedStep step = balancer_ ? ahead_.front() : std::move(ahead_.front());
+  // First, because it may read data and throw.
+  auto dealt = balance(step, last, counts);
+  PlannedStep planned{
+      .dealt = std::move(dealt), .batch = full_batch(step), .complete = is_complete(step), .before = at_};
   at_ = {.step = at_.step + 1, .row = at_.row + step.rows, .split = step.after};
   planned.after = at_;
   planned.last = last || (settled_ > 1 && ends(1));
@@ -86,6 +89,14 @@ PlannedStep StepSchedule::plan_front(RowCounts& counts) {
   ahead_.pop_front();
   --settled_;
   return planned;
+}
+
+std::vector<std::int32_t> StepSchedule::balance(AssignedStep& step, bool last, RowCounts& counts) {
+  if (!balancer_) return {};
+  // The rows that `kRepeat` adds follow those of the step, in order.
+  if (rules_.tail != Tail::kRepeat || !last) return balancer_->balance(step, counts);
+  balancer_->exchange(step, counts);
+  return {};
 }
 
 std::vector<std::vector<bool>> StepSchedule::left_out() const {

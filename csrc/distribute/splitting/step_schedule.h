@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "core/batch_schedule.h"
+#include "distribute/splitting/deal_by_cost.h"
 #include "distribute/splitting/splitter.h"
+#include "distribute/splitting/step_balancer.h"
 #include "distribute/splitting/tail.h"
 
 namespace torch_distinput {
@@ -22,6 +24,9 @@ struct ScheduleRules {
   BatchSchedulePtr schedule = {};  ///< the same by the number of the element, where it changes
   bool endless = false;            ///< the data never ends
   bool keeps_empty = false;        ///< steps without rows at the end are delivered too
+  /// Elements in a window whose rows are exchanged so that parts cost the same; 0: they stay where they are.
+  std::int64_t balance_window = 0;
+  DealRows deal = deal_by_cost;  ///< how they are exchanged
 };
 
 /// A position between two steps of an epoch.
@@ -36,10 +41,12 @@ struct PlannedStep {
   std::vector<Part> parts = {};          ///< of all replicas that share the stream
   std::vector<std::int64_t> valid = {};  ///< rows of each part that count
   std::int64_t global_valid = 0;         ///< sum of `valid`
-  std::int64_t batch = -1;               ///< rows of a full batch, or -1
-  bool complete = true;                  ///< every replica's part was produced or filled
-  bool last = false;                     ///< no step follows
-  bool last_complete = false;            ///< no complete step follows
+  /// The part that has each row that counts, in the order of the data; empty: the parts have them in order.
+  std::vector<std::int32_t> dealt = {};
+  std::int64_t batch = -1;     ///< rows of a full batch, or -1
+  bool complete = true;        ///< every replica's part was produced or filled
+  bool last = false;           ///< no step follows
+  bool last_complete = false;  ///< no complete step follows
   /// For the last step: which parts are present in each step after it. Those steps have no rows and are left
   /// out.
   std::vector<std::vector<bool>> left_out = {};
@@ -53,7 +60,9 @@ struct PlannedStep {
 class StepSchedule {
  public:
   StepSchedule(ScheduleRules rules, StepPosition start)
-      : rules_(std::move(rules)), start_(start.split), at_(start), assigned_to_(start.split) {}
+      : rules_(std::move(rules)), start_(start.split), at_(start), assigned_to_(start.split) {
+    if (rules_.balance_window > 0) balancer_.emplace(rules_.balance_window, rules_.deal);
+  }
 
   /// The next step; nullopt at the end. An exception of `counts` is thrown after the steps before it were
   /// returned, and again at every later call.
@@ -64,6 +73,7 @@ class StepSchedule {
   void look_ahead(RowCounts& counts);
   void assign(RowCounts& counts);
   PlannedStep plan_front(RowCounts& counts);
+  std::vector<std::int32_t> balance(AssignedStep& step, bool last, RowCounts& counts);
 
   std::size_t steps_wanted() const;
   void merge_last();
@@ -83,6 +93,7 @@ class StepSchedule {
   std::deque<AssignedStep> ahead_;
   std::size_t settled_ = 0;  // number of steps at the front of ahead_ that are not empty steps at the end
   bool data_ended_ = false;
+  std::optional<StepBalancer> balancer_;
   std::exception_ptr error_;
 };
 

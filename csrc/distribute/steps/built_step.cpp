@@ -12,8 +12,29 @@ double loss_scale(const StepInfo& info, std::int64_t valid) {
 
 namespace {
 
+/// The order of rows that were dealt to parts one by one.
+RowOrder dealt_order(const RowAssignment& assignment, const PlannedStep& planned) {
+  RowOrder order;
+  std::vector<std::int64_t> next(planned.parts.size());
+  for (std::int64_t replica = 0; replica < std::ssize(planned.parts); ++replica) {
+    const auto place = static_cast<std::size_t>(assignment.place_of(replica));
+    next[place] = order.rows;
+    order.rows += planned.parts[place].rows;
+  }
+  for (const std::int32_t part : planned.dealt) {
+    const std::int64_t row = next[static_cast<std::size_t>(part)]++;
+    if (!order.pieces.empty() && order.pieces.back().end == row) {
+      ++order.pieces.back().end;
+    } else {
+      order.pieces.push_back({row, row + 1});
+    }
+  }
+  return order;
+}
+
 /// nullopt if the parts, in the order of the replicas, are the rows in order.
 std::optional<RowOrder> row_order(const RowAssignment& assignment, const PlannedStep& planned) {
+  if (!planned.dealt.empty()) return dealt_order(assignment, planned);
   bool trivial = !assignment.strided;
   for (std::size_t i = 0; i < planned.parts.size(); ++i) {
     trivial = trivial && planned.parts[i].rows == planned.valid[i];
@@ -45,15 +66,10 @@ StepInfo info_of(const Distribution& distribution, const PlannedStep& planned) {
   return info;
 }
 
-}  // namespace
-
-BuiltStep build_step(const Distribution& distribution, const PlannedStep& planned,
-                     const DeviceTransferPtr& transfer, const std::function<Element(const Part&)>& take) {
+/// `planned` with these parts.
+BuiltStep step_of(const Distribution& distribution, const PlannedStep& planned, std::vector<Element> parts) {
   BuiltStep step;
-  for (const std::int64_t index : distribution.assignment.local) {
-    const Part& part = planned.parts[static_cast<std::size_t>(index)];
-    step.parts.push_back(part.segments.empty() ? missing_part(distribution) : take(part));
-  }
+  step.parts = std::move(parts);
   step.info = info_of(distribution, planned);
   step.batch = planned.batch;
   step.complete = planned.complete;
@@ -65,8 +81,25 @@ BuiltStep build_step(const Distribution& distribution, const PlannedStep& planne
       mine.push_back(present[static_cast<std::size_t>(index)]);
   }
   step.after.position = planned.after;
+  return step;
+}
+
+}  // namespace
+
+BuiltStep build_step(const Distribution& distribution, const PlannedStep& planned,
+                     const DeviceTransferPtr& transfer, const std::function<Element(const Part&)>& take) {
+  std::vector<Element> parts;
+  for (const std::int64_t index : distribution.assignment.local) {
+    const Part& part = planned.parts[static_cast<std::size_t>(index)];
+    parts.push_back(part.segments.empty() ? missing_part(distribution) : take(part));
+  }
+  BuiltStep step = step_of(distribution, planned, std::move(parts));
   if (transfer) transfer->begin(step.parts, step.staged);
   return step;
+}
+
+BuiltStep step_without_rows(const Distribution& distribution, const PlannedStep& planned) {
+  return step_of(distribution, planned, std::vector<Element>(distribution.assignment.local.size()));
 }
 
 PerReplica deliver(const DeviceTransferPtr& transfer, BuiltStep& step, std::int64_t epoch, bool is_last) {

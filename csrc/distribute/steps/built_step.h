@@ -54,6 +54,9 @@ double loss_scale(const StepInfo& info, std::int64_t valid);
 BuiltStep build_step(const Distribution& distribution, const PlannedStep& planned,
                      const DeviceTransferPtr& transfer, const std::function<Element(const Part&)>& take);
 
+/// `planned` for this rank, with parts that are `None`.
+BuiltStep step_without_rows(const Distribution& distribution, const PlannedStep& planned);
+
 /// The values of `step` for the user: each part on its replica's device. `transfer`: null if all parts stay
 /// on the host. Moves the data out of `step`; if a copy to a device throws, `step` is unchanged.
 PerReplica deliver(const DeviceTransferPtr& transfer, BuiltStep& step, std::int64_t epoch, bool is_last);

@@ -60,6 +60,18 @@ std::optional<std::int64_t> ElementWindow::rows_from_start(std::int64_t index) {
   return at(-1 - index).rows;
 }
 
+std::vector<double> ElementWindow::costs(std::span<const Segment> segments) {
+  std::vector<double> costs;
+  guarded([&] {
+    for (const Segment& segment : segments) {
+      Held& held = held_.at(static_cast<std::size_t>(segment.element - first_));
+      if (held.costs.empty()) held.costs = from_.costs(held.element, {segment.element, 0, held.rows});
+      costs.insert(costs.end(), held.costs.begin() + segment.begin, held.costs.begin() + segment.end);
+    }
+  });
+  return costs;
+}
+
 void ElementWindow::start() {
   IteratorPtr input = from_.open();
   if (next_) {

@@ -31,6 +31,8 @@ struct WindowInput {
   std::shared_ptr<const Upstream> upstream = {};  ///< the position to load then; null: the start
   /// Opens the epoch at its start, if that is not the start of the input.
   std::function<IteratorPtr()> open_epoch = {};
+  /// The costs of all rows of an element; empty where none are asked for.
+  std::function<std::vector<double>(const Element& element, Segment rows)> costs = {};
 };
 
 /// The part of a stream that is in memory: elements that are read and not yet assigned, and copies of the
@@ -43,6 +45,7 @@ class ElementWindow final : public RowCounts {
 
   std::optional<std::int64_t> rows(std::int64_t element) override;
   std::int64_t from_start(std::int64_t index) override;
+  std::vector<double> costs(std::span<const Segment> segments) override;
   /// The rows of `part`, which has at least one segment. REQUIRES: `rows` returned a number for its elements,
   /// and they were not dropped since. Throws as `cut_part` does.
   Element take(const Part& part) const;
@@ -57,6 +60,7 @@ class ElementWindow final : public RowCounts {
     Element element;
     std::int64_t rows;
     std::shared_ptr<const Upstream> before = {};
+    std::vector<double> costs = {};  ///< of the rows; empty until they are asked for
   };
 
   template <class Read>

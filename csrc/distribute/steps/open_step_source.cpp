@@ -4,9 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include <c10/util/Exception.h>
+
 #include "distribute/steps/pipelines_source.h"
 #include "distribute/steps/random_access_source.h"
 #include "distribute/steps/sequential_source.h"
+#include "execution/without_plan.h"
 
 namespace torch_distinput {
 namespace {
@@ -42,9 +45,40 @@ std::unique_ptr<StepSource> open_step_source(const DistributionPtr& distribution
   return open_sequential_source(distribution, context, start, transfer, reading);
 }
 
+std::unique_ptr<StepSource> open_early(const DistributionPtr& distribution, const IterContext& context,
+                                       const Start& start, const DeviceTransferPtr& transfer) {
+  if (!distribution->pipelines.empty()) return nullptr;
+  auto rows = plan_rows(*distribution, context);
+  if (!rows || !rows->plan()->traits().remote) return nullptr;
+  const bool waits = transfer || rows->plan()->traits().runs_user_code;
+  return open_random_access_source(distribution, std::move(rows), context, start.position, transfer,
+                                   waits ? Building::kOnRequest : Building::kAtOnce);
+}
+
 std::shared_ptr<PlanRows> plan_rows(const Distribution& distribution, const IterContext& context) {
   if (context.stream_only) return nullptr;
-  return PlanRows::make(distribution.assignment.node->plan(context), distribution.assignment.unbatched);
+  const RowAssignment& assignment = distribution.assignment;
+  if (distribution.balance && !distribution.balance->known()) return nullptr;
+  const NodePtr costs = distribution.known_costs();
+  return PlanRows::make(assignment.node->plan(context), assignment.unbatched,
+                        costs ? costs->plan(context) : nullptr);
+}
+
+std::shared_ptr<PlanRows> rows_without_reading(const Distribution& distribution, const IterContext& context) {
+  constexpr const char* kCall = "DistributedDataset.iterate: steps without rows (`with_rows`) need ";
+  const RowAssignment& assignment = distribution.assignment;
+  TORCH_CHECK_VALUE(
+      distribution.pipelines.empty() && (assignment.replicas.ranks == 1 || distribution.one_stream()), kCall,
+      "one stream for all replicas, but here replicas or processes read their own.");
+  auto rows = plan_rows(distribution, context);
+  if (rows) return rows;
+  TORCH_CHECK_VALUE(!context.stream_only && assignment.node->plan(context), kCall, "random access, but `",
+                    op_without_plan(*assignment.node, context),
+                    "` has none, so that only reading tells its rows.");
+  TORCH_CHECK_VALUE(
+      false, kCall,
+      "the numbers of rows of elements, and their costs where rows are exchanged, before they are "
+      "read: map rows before they are batched, or with `row_wise`.");
 }
 
 }  // namespace torch_distinput

@@ -3,17 +3,23 @@
 
 #include <algorithm>
 
+#include "execution/row_costs.h"
+
 namespace torch_distinput {
 
-std::shared_ptr<PlanRows> PlanRows::make(PlanPtr plan, bool unbatched) {
+std::shared_ptr<PlanRows> PlanRows::make(PlanPtr plan, bool unbatched, PlanPtr costs) {
   if (!plan) return nullptr;
   const bool known = unbatched || plan->size() == 0 || plan->rows(0) != kUnknownRows;
-  return known ? std::make_shared<PlanRows>(std::move(plan), unbatched) : nullptr;
+  return known ? std::make_shared<PlanRows>(std::move(plan), unbatched, std::move(costs)) : nullptr;
 }
 
 std::optional<std::int64_t> PlanRows::rows(std::int64_t element) {
   if (element >= size_) return std::nullopt;
   return unbatched_ ? 1 : plan_->rows(element);
+}
+
+std::vector<double> PlanRows::costs(std::span<const Segment> segments) {
+  return take_costs(*costs_, segments);
 }
 
 std::int64_t PlanRows::rows_before(std::int64_t element) const {
@@ -86,6 +92,12 @@ End find_end(const ScheduleRules& rules, PlanRows& rows, bool only_complete) {
   }
 }
 
+/// The rules for steps of which only the numbers of rows are asked for.
+ScheduleRules unbalanced(ScheduleRules rules) {
+  rules.balance_window = 0;
+  return rules;
+}
+
 bool lacks_rows(const std::optional<PlannedStep>& step) {
   return step && std::find(step->valid.begin(), step->valid.end(), 0) != step->valid.end();
 }
@@ -94,7 +106,7 @@ bool lacks_rows(const std::optional<PlannedStep>& step) {
 
 std::optional<std::int64_t> count_steps(const ScheduleRules& rules, PlanRows& rows, bool only_complete) {
   if (rows.size() == kEndless || rules.endless) return std::nullopt;
-  return find_end(rules, rows, only_complete).steps;
+  return find_end(unbalanced(rules), rows, only_complete).steps;
 }
 
 std::optional<PlannedStep> find_step(const ScheduleRules& rules, PlanRows& rows, std::int64_t step) {
@@ -108,7 +120,7 @@ std::optional<PlannedStep> find_step(const ScheduleRules& rules, PlanRows& rows,
 }
 
 StepPosition position_after(const ScheduleRules& rules, PlanRows& rows, std::int64_t step) {
-  return step == 0 ? StepPosition{} : find_step(rules, rows, step - 1).value().after;
+  return step == 0 ? StepPosition{} : find_step(unbalanced(rules), rows, step - 1).value().after;
 }
 
 std::optional<PlannedStep> last_step(const ScheduleRules& rules, PlanRows& rows) {

@@ -14,13 +14,15 @@ namespace torch_distinput {
 /// The row counts of a plan that knows them without reading data. Immutable; safe from any thread.
 class PlanRows final : public RowCounts {
  public:
-  /// `unbatched`: each element counts as one row. Returns null if `plan` is null or does not know its rows.
-  static std::shared_ptr<PlanRows> make(PlanPtr plan, bool unbatched);
+  /// `unbatched`: each element counts as one row. `costs`: a plan with the cost of each row in its place;
+  /// null where none are asked for. Returns null if `plan` is null or does not know its rows.
+  static std::shared_ptr<PlanRows> make(PlanPtr plan, bool unbatched, PlanPtr costs = nullptr);
 
-  PlanRows(PlanPtr plan, bool unbatched)
-      : plan_(std::move(plan)), size_(plan_->size()), unbatched_(unbatched) {}
+  PlanRows(PlanPtr plan, bool unbatched, PlanPtr costs = nullptr)
+      : plan_(std::move(plan)), costs_(std::move(costs)), size_(plan_->size()), unbatched_(unbatched) {}
 
   std::optional<std::int64_t> rows(std::int64_t element) override;
+  std::vector<double> costs(std::span<const Segment> segments) override;
   /// Rows of all elements before `element`.
   std::int64_t rows_before(std::int64_t element) const;
   /// Number of elements, or `kEndless`.
@@ -34,6 +36,7 @@ class PlanRows final : public RowCounts {
 
  private:
   PlanPtr plan_;
+  PlanPtr costs_;  ///< null where none were given
   std::int64_t size_;
   bool unbatched_;
 };

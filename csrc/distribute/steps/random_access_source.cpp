@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/state_reader.h"
+#include "core/stop_flag.h"
 #include "distribute/splitting/step_schedule.h"
 #include "distribute/steps/read_ahead.h"
 #include "execution/execution_context.h"
@@ -108,7 +109,7 @@ class StepMaker {
   std::optional<BuiltStep> make(std::int64_t index) {
     const auto planned = steps_.take(index);
     if (!planned) return std::nullopt;
-    if (!remote_) return build(*planned);
+    if (!remote_) return stop_.run([&] { return std::optional(build(*planned)); });
     return remote_->run([&] {
       remote_->announcer.begin(index, 1);
       BuiltStep step = build(*planned);
@@ -119,8 +120,16 @@ class StepMaker {
     });
   }
 
-  /// Ends waits for a network inside of `make`.
+  bool is_remote() const { return remote_ != nullptr; }
+
+  /// Asks for the bytes of the first steps. REQUIRES: `is_remote()`.
+  void announce() {
+    remote_->run([&] { remote_->announcer.begin(0, 0); });
+  }
+
+  /// Ends waits for a network, and for other processes, inside of `make`.
   void stop() {
+    stop_.set();
     if (remote_) remote_->stop.set();
   }
 
@@ -144,6 +153,7 @@ class StepMaker {
 
   DistributionPtr distribution_;
   std::shared_ptr<PlanRows> rows_;
+  StopFlag stop_;
   std::unique_ptr<RemoteRun> remote_;  ///< null where nothing comes over a network
   PlannedSteps steps_;
   DeviceTransferPtr transfer_;
@@ -153,25 +163,37 @@ class RandomAccessStepSource final : public StepSource {
  public:
   using Producer = OrderedProducer<std::optional<BuiltStep>>;
 
-  RandomAccessStepSource(const std::shared_ptr<StepMaker>& maker, const ReadAhead& ahead)
-      : maker_(maker),
-        producer_([maker](std::int64_t index) { return maker->make(index); }, 0,
-                  std::numeric_limits<std::int64_t>::max(), ahead.executor, ahead.options()) {}
+  RandomAccessStepSource(std::shared_ptr<StepMaker> maker, ReadAhead ahead, Building building)
+      : maker_(std::move(maker)), ahead_(std::move(ahead)) {
+    if (building == Building::kAtOnce) {
+      build();
+    } else if (maker_->is_remote()) {
+      maker_->announce();
+    }
+  }
   ~RandomAccessStepSource() override { maker_->stop(); }
 
   std::optional<BuiltStep> next() override {
     if (ended_) return std::nullopt;
-    auto item = producer_.next(interrupt_check());
+    if (!producer_) build();
+    auto item = producer_->next(interrupt_check());
     ended_ = !item || !*item;
     return ended_ ? std::nullopt : std::move(*item);
   }
-  bool ready() const override { return ended_ || producer_.ready(); }
-  std::int64_t waits() const override { return producer_.waits(); }
-  bool survives_interrupt() const override { return !producer_.failed(); }
+  bool ready() const override { return ended_ || (producer_ && producer_->ready()); }
+  std::int64_t waits() const override { return producer_ ? producer_->waits() : 0; }
+  bool is_remote() const override { return maker_->is_remote(); }
+  bool survives_interrupt() const override { return !producer_ || !producer_->failed(); }
 
  private:
+  void build() {
+    producer_.emplace([maker = maker_](std::int64_t index) { return maker->make(index); }, 0,
+                      std::numeric_limits<std::int64_t>::max(), ahead_.executor, ahead_.options());
+  }
+
   std::shared_ptr<StepMaker> maker_;
-  Producer producer_;
+  ReadAhead ahead_;
+  std::optional<Producer> producer_;  ///< none before steps begin to be built
   bool ended_ = false;
 };
 
@@ -180,13 +202,14 @@ class RandomAccessStepSource final : public StepSource {
 std::unique_ptr<StepSource> open_random_access_source(const DistributionPtr& distribution,
                                                       std::shared_ptr<PlanRows> rows,
                                                       const IterContext& context, const StepPosition& start,
-                                                      const DeviceTransferPtr& transfer) {
+                                                      const DeviceTransferPtr& transfer, Building building) {
   ReadAhead ahead = read_ahead(*distribution, *rows, *context.execution);
   // A copy to a device must begin before its step is requested, so `next` builds no step.
   if (transfer) ahead.inline_threshold = {};
   const StepPosition position = fit_position(start, *rows);
   return std::make_unique<RandomAccessStepSource>(
-      std::make_shared<StepMaker>(distribution, std::move(rows), position, transfer), ahead);
+      std::make_shared<StepMaker>(distribution, std::move(rows), position, transfer), std::move(ahead),
+      building);
 }
 
 StepPosition fit_position(StepPosition start, const PlanRows& rows) {

@@ -10,6 +10,8 @@
 #include "distribute/steps/element_window.h"
 #include "execution/open.h"
 #include "execution/reading_thread.h"
+#include "execution/reads_whole.h"
+#include "kernels/rows.h"
 
 namespace torch_distinput {
 namespace {
@@ -27,12 +29,37 @@ WindowRules window_rules(const Distribution& distribution) {
   return rules;
 }
 
+/// The costs of the rows of an element of the stream: by a plan where they are known, else row by row.
+std::function<std::vector<double>(const Element&, Segment)> costs_of_elements(
+    const Distribution& distribution, const IterContext& context) {
+  const NodePtr known = distribution.known_costs();
+  if (!distribution.balance && !known) return {};
+  const NodePtr& node = distribution.assignment.node;
+  if (known) {
+    if (node->plan(context) == nullptr)
+      refuse_stream(
+          distribution.balance ? "InputOptions: a tensor `balance`" : "InputOptions: `split` \"lanes\"",
+          *node, context,
+          distribution.balance ? "give the name of a column, or a function" : "use `split` \"balanced\"");
+    return [costs = known->plan(context)](const Element&, Segment rows) {
+      return take_costs(*costs, {&rows, 1});
+    };
+  }
+  return [costs = distribution.balance, key = context.rows_key()](const Element& element, Segment rows) {
+    std::vector<double> values;
+    for (std::int64_t row = 0; row < rows.end; ++row)
+      values.push_back(costs->of(take_row(element, row, "InputOptions: `balance`"), row, key));
+    return values;
+  };
+}
+
 WindowInput window_input(const Distribution& distribution, const IterContext& context,
                          std::shared_ptr<const Upstream> upstream) {
   const auto opener = [&](const NodePtr& node) {
     return [node, context] { return open_iterator(node, context); };
   };
   WindowInput input{.open = opener(distribution.assignment.node), .upstream = std::move(upstream)};
+  input.costs = costs_of_elements(distribution, context);
   // The input is only the rest of the epoch, so the epoch's first rows need another pipeline.
   if (distribution.rest) input.open_epoch = opener(distribution.assignment.sharding.node);
   return input;
@@ -46,7 +73,7 @@ class StepReader {
       : distribution_(std::move(distribution)),
         transfer_(std::move(transfer)),
         start_(start.position),
-        skips_(!start.upstream),
+        skips_(!start.upstream && !distribution_->assignment.streams),
         window_(window_input(*distribution_, context, start.upstream), window_rules(*distribution_)) {}
 
   std::optional<BuiltStep> next() {
@@ -59,8 +86,9 @@ class StepReader {
     if (!planned) return std::nullopt;
     BuiltStep step = build_step(*distribution_, *planned, transfer_,
                                 [this](const Part& part) { return window_.take(part); });
-    step.after.upstream = window_.upstream(planned->after.split.element);
-    window_.drop_before(planned->after.split.element);
+    const std::int64_t needed = distribution_->first_needed(planned->after.split.element);
+    step.after.upstream = window_.upstream(needed);
+    window_.drop_before(needed);
     return step;
   }
 
@@ -76,7 +104,7 @@ class StepReader {
       const auto rows = window_.rows(split.element);
       if (!rows || *rows > split.row) break;
       split.row -= *rows;
-      window_.drop_before(++split.element);
+      window_.drop_before(distribution_->first_needed(++split.element));
     }
   }
 

@@ -21,6 +21,8 @@ class StepSource {
   virtual bool ready() const { return false; }
   /// How often `next` had to wait for a step.
   virtual std::int64_t waits() const { return 0; }
+  /// Whether what is read comes over a network, by position.
+  virtual bool is_remote() const { return false; }
   /// Whether the source is still valid after `next` threw an interrupt; if not, open a new one.
   virtual bool survives_interrupt() const { return false; }
 };

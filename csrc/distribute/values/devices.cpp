@@ -2,12 +2,13 @@
 #include "distribute/values/devices.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <optional>
 
 #include <ATen/DeviceAccelerator.h>
 #include <c10/util/Exception.h>
 
 #include "device/device_count.h"
+#include "torch_distinput/launch.h"
 
 namespace torch_distinput {
 namespace {
@@ -41,15 +42,6 @@ c10::Device find_device(const std::string& name, const std::string& strategy) {
   return find_accelerator(device, strategy);
 }
 
-/// The number of this process on its machine, as the launcher says: torchrun, Open MPI, MPICH or Slurm. Null
-/// without a launcher.
-const char* local_rank_variable() {
-  for (const char* const name :
-       {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"})
-    if (const char* const value = std::getenv(name)) return value;
-  return nullptr;
-}
-
 }  // namespace
 
 std::vector<c10::Device> find_devices(const std::vector<std::string>& names, const std::string& strategy) {
@@ -68,10 +60,10 @@ std::vector<c10::Device> local_device(const std::string& strategy) {
   const auto type = at::accelerator::getAccelerator();
   const auto count = type ? device_count() : c10::DeviceIndex{0};
   if (count == 0) return {c10::Device(c10::kCPU)};
-  const char* const local_rank = local_rank_variable();
   const std::string name = c10::DeviceTypeName(*type, /*lower_case=*/true);
-  const bool chosen = local_rank && count > 1;
-  return find_devices({chosen ? name + ":" + local_rank : name}, strategy);
+  if (count == 1) return find_devices({name}, strategy);
+  const std::optional<int> local_rank = Launch::local_rank_in(Launch::variables(), strategy);
+  return find_devices({local_rank ? name + ":" + std::to_string(*local_rank) : name}, strategy);
 }
 
 std::vector<c10::Device> all_devices() {

@@ -13,8 +13,8 @@ namespace torch_distinput {
 /// that does not exist, and one that is named twice.
 std::vector<c10::Device> find_devices(const std::vector<std::string>& names, const std::string& strategy);
 
-/// The accelerator whose index is the environment variable `LOCAL_RANK` (torchrun sets it); the current one
-/// if that is not set; `cpu` without accelerators. A process that sees one accelerator gets it whatever its
+/// The accelerator whose index is the local rank (`Launch::local_rank_in`); the current one if no launcher
+/// says it; `cpu` without accelerators. A process that sees one accelerator gets it whatever its
 /// rank: launchers such as Slurm may make one accelerator visible to each process, where its index is 0.
 /// Throws c10::ValueError, which names `strategy`, if there is no accelerator of that index.
 std::vector<c10::Device> local_device(const std::string& strategy);

@@ -61,6 +61,9 @@ class TDI_API BlockReader : public UserCode {
   ~BlockReader() override;
   /// Rows in each block of each file. Throws what makes a file unreadable, naming it.
   virtual std::vector<std::vector<std::int64_t>> count_rows(const std::vector<std::string>& files) const = 0;
+  /// Whether all bytes of one of `files`, an object of a store, must be read before its rows are counted. May
+  /// ask the store for an index of it.
+  virtual bool lacks_index(const std::vector<std::string>& files) const;
   /// Writes the schema that `file` has; the caller releases it. All files must have the same.
   virtual void schema(const std::string& file, ArrowSchema* out) const = 0;
   /// Writes a stream of the rows of one block, `block` below the number of blocks in `file`; the caller
@@ -84,10 +87,13 @@ class TDI_API BlockReader : public UserCode {
 
 /// Bytes of blocks that one dataset keeps, besides those in use.
 inline constexpr std::int64_t kBlockCacheBytes = std::int64_t{256} << 20;
+/// Bytes of blocks that all datasets of a process keep together, besides those in use and the windows of
+/// shuffles of blocks.
+inline constexpr std::int64_t kProcessBlockBytes = std::int64_t{1} << 30;
 
 /// The rows of tables in files. Random access where the number of files is known, unless `index` is false:
 /// then files are counted one by one as they are read. Blocks that were read are kept as far as
-/// `kBlockCacheBytes` allows.
+/// `kBlockCacheBytes` and `kProcessBlockBytes` allow.
 TDI_API Dataset from_blocks(const FileNames& files, std::shared_ptr<const BlockReader> reader,
                             const ColumnOptions& options = {}, bool index = true);
 

@@ -20,6 +20,8 @@
 #include "torch_distinput/op_info.h"
 #include "torch_distinput/options.h"
 #include "torch_distinput/records.h"
+#include "torch_distinput/row_cost.h"
+#include "torch_distinput/row_ledger.h"
 #include "torch_distinput/spec.h"
 
 namespace torch_distinput {
@@ -71,7 +73,9 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   /// all datasets have it. Throws c10::ValueError for bad weights or different element types.
   static Dataset sample_from_datasets(std::vector<Dataset> datasets, SampleOptions options = {});
   /// Element k comes from the dataset whose index is element k of `choice`, an int64 scalar. Ends with
-  /// `choice`, or when the chosen dataset has ended.
+  /// `choice`, or when the chosen dataset has ended. Random access if all of them have it, for up to 2^27
+  /// choices: iterators then read those of the epoch first. Reading throws c10::ValueError for another index,
+  /// and c10::TypeError for another type.
   static Dataset choose_from_datasets(std::vector<Dataset> datasets, const Dataset& choice);
 
   // Ops.
@@ -91,7 +95,11 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   /// least 0, and one is above 0.
   Dataset rebatch(std::vector<std::int64_t> batch_sizes, BatchOptions options = {}) const;
   /// Elements in random order. A full shuffle needs random access and a known length, and no memory for a
-  /// buffer; throws c10::ValueError where the length is unknown or infinite.
+  /// buffer; throws c10::ValueError where the length is unknown or infinite. A shuffle of blocks
+  /// (`ShuffleOptions::blocks`) needs the same, and reads each block (a row group, or about 8 MiB) within a
+  /// small part of the epoch: blocks are dealt to lanes, which take turns; the blocks of a lane come in
+  /// random order, and their rows are shuffled in windows of so many blocks. The number of lanes follows from
+  /// the data alone, never from the ranks; `Split::kLanes` gives each rank lanes of its own.
   Dataset shuffle(ShuffleOptions options = {}) const;
   /// The elements `count` times; unset or -1: without end.
   Dataset repeat(std::optional<std::int64_t> count = {}) const;
@@ -117,8 +125,11 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   Dataset enumerate(std::int64_t start = 0) const;
   /// The elements of this dataset, then those of `other`. Throws c10::ValueError for different element types.
   Dataset concatenate(const Dataset& other) const;
-  /// Keeps elements in memory once they were read. The ops before it run as in epoch 0 in every epoch.
-  Dataset cache() const;
+  /// Keeps elements in memory once they were read. The ops before it run as in epoch 0 in every epoch. With
+  /// `shared` a row is made by one of the ranks that a launcher has started on this host, and kept once for
+  /// all of them: they must make the same rows, which needs random access, and tensors or strings as leaves.
+  /// Where the rows of two ranks differ, `next` throws c10::ValueError; it looks at one row of each.
+  Dataset cache(CacheOptions options = {}) const;
   /// Reads up to `buffer_size` elements ahead on another thread; -1: the library chooses; 0: none.
   Dataset prefetch(std::int64_t buffer_size) const;
   /// The function's result for each element.
@@ -143,12 +154,24 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   /// Batches of elements of similar length. `length` returns an int scalar.
   Dataset bucket_by_length(FunctionPtr length, BucketOptions options) const;
   Dataset bucket_by_length(std::function<std::int64_t(const Element&)> length, BucketOptions options) const;
+  /// Padded batches of rows of similar cost, whose costs add up to at most `budget`, a positive number:
+  /// within windows of rows, about as few batches as possible, of about equal costs. `next` throws
+  /// c10::ValueError for a row that costs more than the budget alone. With a tensor of costs, the input must
+  /// have random access, and the batches have it too; otherwise they can only be read in order.
+  Dataset batch_by_cost(RowCost cost, double budget, CostBatchOptions options = {}) const;
   /// Documents of tokens (int64 or int32, one dim, any length) joined to rows of `sequence_length` tokens.
   /// Elements are dicts: `tokens`; `position_ids`, counted from 0 in each document; `loss_mask`, true for
   /// tokens with one before them in the same document; and `cu_seqlens` (int32), the bounds of documents, in
   /// which what is padded counts as a document and the last bound is repeated. A document that was cut begins
-  /// anew in the next row.
+  /// anew in the next row. Rows have random access where the elements have it and know their lengths without
+  /// being read, which `with_lengths` does for any that have random access.
   Dataset pack(std::int64_t sequence_length, PackOptions options = {}) const;
+  /// The same elements with known lengths along dim 0, so that `pack` need not read them to know its rows.
+  /// The lengths are read from a file, or counted once by reading all elements, and stored. What the file was
+  /// made from (ops, files, number of elements) is compared; an element of another length is an error when it
+  /// is read. Throws c10::ValueError where the order is drawn anew in each epoch, and when it is read,
+  /// InvalidArgumentError for a file of something else.
+  Dataset with_lengths(LengthOptions options = {}) const;
   /// Each distinct element once, at its first place. Keeps the distinct elements in memory.
   Dataset unique() const;
   /// Declares the number of elements, or `kInfiniteCardinality`. `next` throws FailedPreconditionError where
@@ -220,6 +243,9 @@ class TDI_API Dataset : public ImageOps<Dataset> {
 
   /// Opens a new iterator. Throws c10::ValueError for a negative epoch.
   DatasetIterator iterate(IterateOptions options = {}) const;
+  /// Which rows are in each element of an epoch. Throws c10::ValueError, naming the op, where the pipeline
+  /// has no random access, and for a negative epoch.
+  RowLedger ledger(const LedgerEpoch& epoch) const;
   /// The next iterator runs `epoch`, which must be at least 0, and later ones count on from it.
   void set_epoch(std::int64_t epoch) const;
 

@@ -29,6 +29,11 @@ struct IterateOptions {
   /// Gather batches into page-locked memory, from which an accelerator copies by itself. For `Dataset` only:
   /// a distributed dataset copies its batches to the devices.
   bool pin_memory = false;
+  /// false: hand out steps without their rows, which are not read: their infos, with parts that are `None`,
+  /// and the positions after them, from which an iterator with rows goes on, too. For a distributed dataset
+  /// whose rows all processes share and know before they are read, else c10::ValueError; all processes that
+  /// rows are dealt to must do it.
+  bool with_rows = true;
   /// What must be equal on all processes besides what the library compares, under the names that the error
   /// uses. Compared before the first step, in this order; for a distributed dataset of several processes
   /// only.
@@ -55,6 +60,26 @@ class TDI_API DatasetIterator final : public Iterator {
   /// (naming what differs), of another kind of object, of a version that this library cannot read, or that is
   /// damaged.
   void load(const State& state) override;
+  /// From element `element` on (unset: the next one), the datasets of the pipeline's `sample_from_datasets`
+  /// have these weights, to the end of the epoch, instead of those of its schedule. What was read ahead is
+  /// read again. The position keeps the change. Throws c10::ValueError for wrong weights, where there is no
+  /// mixture and where its elements before `element` are not known.
+  void set_weights(std::vector<double> weights, std::optional<std::int64_t> element = {});
+  /// From the next element on, to the end of the epoch, leaves out the rows `rows` of the sources, numbered
+  /// as in `RowLedger`: batches are filled with the rows that follow, and an element made of several rows is
+  /// left out with any of them. What was read ahead is read again. The position keeps the change. Throws
+  /// c10::ValueError for rows out of range, without random access, and where an op after batching moves or
+  /// joins batches.
+  void exclude(std::vector<std::int64_t> rows);
+  /// A position, for `load`, before element `element` of this epoch. Throws c10::ValueError without random
+  /// access, c10::IndexError for an element beyond the end.
+  State state_at(std::int64_t element) const;
+  /// Elements that are left, where they are read over a network and by position; else unset, also where they
+  /// never end.
+  std::optional<std::int64_t> remote_elements_left() const;
+  /// Begins to read what comes over a network before the first `next` asks for it. Does not wait, and hands
+  /// out nothing: to drop the iterator loses nothing.
+  void begin_reading();
   /// Counts since this iterator was opened.
   Stats stats() const;
   /// The epoch that this iterator runs, at least 0.

@@ -12,6 +12,7 @@
 #include "torch_distinput/dataset_iterator.h"
 #include "torch_distinput/distributed_iterator.h"
 #include "torch_distinput/per_replica.h"
+#include "torch_distinput/row_ledger.h"
 #include "torch_distinput/spec.h"
 
 namespace torch_distinput {
@@ -39,6 +40,10 @@ class TDI_API DistributedDataset {
   /// would get some. Nullopt also for another tail than `kZeroRows`, for datasets of a function, and where
   /// rows are not known before they are read.
   std::optional<std::int64_t> rows_to_merge() const;
+  /// Which rows each replica gets in each step of an epoch. Throws c10::ValueError for a negative epoch,
+  /// where replicas or processes do not read one stream, where the pipeline has no random access (naming the
+  /// op), and where only reading tells the rows of its elements.
+  RowLedger ledger(const LedgerEpoch& epoch) const;
   /// Whether the iterator completes a step that lacks parts with zero-row ones
   /// (`Strategy::enable_partial_batch_handling`).
   bool partial_batch_handling() const;

@@ -5,7 +5,8 @@
 
 namespace torch_distinput {
 
-/// How far indexing has come: of files that have `total` bytes in all, `bytes` are done.
+/// How far indexing has come: of files that have `total` bytes in all, `bytes` are done. Where lengths are
+/// counted (`Dataset::with_lengths`), these are the bytes of the index that is made.
 struct IndexingProgress {
   std::int64_t files = 0;
   std::int64_t bytes = 0;

@@ -71,9 +71,19 @@ struct ShardingTraits {
   bool reader = false;        ///< reads records from files
   bool file_names = false;    ///< yields names of files
   bool pass_through = false;  ///< sharding by file may look through it to its inputs
+  bool aligns = false;        ///< its inputs advance together: shards of them would pair other elements
+  bool expands = false;       ///< makes a dataset of each element: few elements may be much data
   bool hint = false;          ///< the place where policy HINT shards its input
   /// Declares the number of elements, which sharding by file changes: the sharded pipeline omits this op.
   bool asserts_size = false;
+};
+
+/// How the elements of an op follow from those of input 0.
+enum class Follows {
+  kNot,     ///< they are new, or come from several inputs
+  kEach,    ///< element i is made of element i
+  kSame,    ///< element i is element i; the last ones may be left out
+  kChosen,  ///< they are elements of it, unchanged: some or all, in any order, perhaps more than once
 };
 
 /// What an op does with rows.
@@ -85,6 +95,7 @@ struct RowTraits {
   /// Passes on the rows of input 0, one for one and in order, however they are batched: a saved position then
   /// stays valid with another batch size.
   bool row_wise = false;
+  Follows follows = Follows::kNot;
 };
 
 /// How the elements of an op depend on order.
@@ -92,7 +103,11 @@ struct OrderTraits {
   bool random = false;    ///< its order is drawn: a shard by file must stand before it
   bool mixes = false;     ///< the turns of its inputs are drawn; each input keeps its order
   bool unseeded = false;  ///< a random op without a seed of its own: its order follows the base seed
-  bool counts = false;    ///< selects elements by their number among those of its input (`take`, `skip`)
+  /// Depends on the number of an element among those of its inputs (`take`, `skip`, weights by step).
+  bool counts = false;
+  bool keeps = false;     ///< keeps what it has read for later epochs
+  bool permutes = false;  ///< yields each element of its inputs, and each as often, in any order
+  bool fixed = false;     ///< draws the same order in each epoch
 };
 
 /// What sharding, inference and checkpoints ask of a node instead of its class.

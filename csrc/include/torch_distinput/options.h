@@ -9,13 +9,16 @@
 
 namespace torch_distinput {
 
-/// How the elements are assigned over ranks (names and values as in tf.data).
+/// How the elements are assigned over ranks (names and values as in tf.data, which has no kStreams).
 enum class AutoShardPolicy {
   kOff = -1,  ///< every rank reads everything
   kAuto = 0,  ///< kFile where the pipeline reads files, and enough of them; else kData
   kFile = 1,  ///< each rank reads files of its own
   kData = 2,  ///< all ranks read one stream, and each takes its parts of each batch
-  kHint = 3   ///< each rank reads its shard, cut where `shard(kShardHint, 0)` stands
+  kHint = 3,  ///< each rank reads its shard, cut where `shard(kShardHint, 0)` stands
+  /// A pipeline without random access is cut into streams, whose number does not depend on that of the ranks;
+  /// each is read by one rank. Where that is not possible, kData.
+  kStreams = 4
 };
 
 /// `shard(kShardHint, 0)` marks the place where policy HINT shards.

@@ -46,6 +46,14 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
+/// Where a row of the sources below a plan lies.
+struct SourceRow {
+  std::int64_t source;  ///< the source's number, in the order in which the rows of sources are numbered
+  std::string file;     ///< as the source was given it; "" for one that reads no files
+  std::int64_t record;  ///< the row's number in the file, or in a source without files
+  bool operator==(const SourceRow&) const = default;
+};
+
 /// What must be known of a plan to run it.
 struct PlanTraits {
   bool runs_user_code = false;          ///< runs callables that may block (Python): never on the arena
@@ -53,6 +61,7 @@ struct PlanTraits {
   bool remote = false;                  ///< bytes come over a network: `will_read` is worth calling
   std::int64_t num_parallel_calls = 0;  ///< parallel calls that `map` asks for; 0: it does not ask
   std::int64_t read_ahead = -1;  ///< elements to read ahead that `prefetch` asks for; -1: it does not ask
+  std::int64_t block = 1;        ///< consecutive elements that should be made with one call
 };
 
 /// Random access to the elements of a node for one epoch: index arithmetic and a chain of fetches over whole
@@ -74,6 +83,25 @@ class TDI_API Plan {
 
   /// Where the element at `position` comes from (a file), for messages; "" where that is not known.
   virtual std::string origin(std::int64_t position) const;
+
+  /// The plans whose elements it reads, in the order in which their source rows are numbered; empty for a
+  /// source. They live as long as this plan. Null: an input without random access, of which it reads none.
+  /// The default: empty.
+  virtual std::vector<const Plan*> inputs() const;
+  /// The number of rows of the sources below: all that `source_rows` appends are in [0, num_source_rows()).
+  /// The default: that of a source, `size()`.
+  virtual std::int64_t num_source_rows() const;
+  /// Appends to `rows` the numbers of the source rows that the elements at `positions` (scratch, as in
+  /// `gather`) are made of, element by element, without reading data. A source numbers its rows in its own
+  /// order; the rows of an op's second input are numbered after all those of its first, and so on. The
+  /// default: that of a source, whose rows are its elements.
+  virtual void source_rows(std::span<std::int64_t> positions, std::vector<std::int64_t>& rows) const;
+  /// The same for the rows that `take_rows(segments)` takes. The default: of the whole elements that
+  /// `segments` name rows of, for elements whose rows are not told apart.
+  virtual void source_rows_of(std::span<const Segment> segments, std::vector<std::int64_t>& rows) const;
+  /// Where source row `row`, which is in [0, num_source_rows()), lies, without reading data. The default asks
+  /// the input that has it; a source that reads files overrides it.
+  virtual SourceRow source_row(std::int64_t row) const;
 
   /// The layout of an element where elements have a static dense one, else null. Lives as long as the plan.
   virtual const RowLayout* layout() const { return nullptr; }
@@ -101,10 +129,31 @@ class TDI_API Plan {
   /// joins them; a batch gathers the named rows only.
   virtual Element take_rows(std::span<const Segment> segments) const;
 
+  /// Whether `lengths(leaf, ...)` works: the rows along dim 0 of leaf `leaf` are known of each element
+  /// without reading it. The default: those of `layout`.
+  virtual bool knows_lengths(std::size_t leaf) const;
+  /// Replaces `positions` by the rows along dim 0 that leaf `leaf` of their elements has. REQUIRES:
+  /// `knows_lengths(leaf)`.
+  virtual void lengths(std::size_t leaf, std::span<std::int64_t> positions) const;
+  /// Copies the rows that `pieces` name of leaf `leaf`, which has one dim and is of type `dtype`, piece i to
+  /// `to[i]`. The default fetches whole elements; files of tokens read the named rows only. Throws
+  /// c10::TypeError for another leaf, and c10::ValueError for one of another length than `lengths` said.
+  /// REQUIRES: `knows_lengths(leaf)`.
+  virtual void gather_pieces(std::size_t leaf, c10::ScalarType dtype, std::span<const Segment> pieces,
+                             std::span<char* const> to) const;
+
   /// What the first `position` elements, which is in [0, size()], took from each dataset of the nearest
   /// `sample_from_datasets`; empty without that op, and after one that shuffles everything. The default:
   /// empty.
   virtual std::vector<std::int64_t> sampled(std::int64_t position) const;
+
+  /// The blocks of elements that are best read together: the position at which each begins, ascending from 0,
+  /// and `size()` at the end. Row groups and records of files have their own; the default: as many elements
+  /// as have about 8 MiB, or 1,024 where their bytes are not known. REQUIRES: the size is not `kEndless`.
+  virtual std::vector<std::int64_t> block_starts() const;
+  /// About `blocks` blocks will be in use at a time: a source that reads whole blocks keeps as many. The
+  /// default tells its inputs.
+  virtual void keep_blocks(std::int64_t blocks) const;
 
   /// The elements at `positions` (scratch, as in `gather`) will be fetched soon: a source over a network asks
   /// for their bytes now. Does not wait; a hint: calls may be left out, be repeated and come in any order.

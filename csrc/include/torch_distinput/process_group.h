@@ -14,6 +14,7 @@ class Store;
 
 namespace torch_distinput {
 
+class AgreedSeeds;  // private to the library
 struct SharedSlot;  // private to the library
 
 /// The processes that share one dataset, as one of them sees the group. Of c10d the library needs only a
@@ -30,13 +31,11 @@ struct TDI_API ProcessGroup {
   /// c10::ValueError for a group without a store.
   explicit ProcessGroup(c10d::ProcessGroup& group, std::string name = "group");
 
-  /// The group of this launch, from its environment variables: RANK and WORLD_SIZE (torchrun), else those of
-  /// Open MPI, MPICH and Slurm; one process where there are none. Connects to a TCP store at MASTER_ADDR and
-  /// MASTER_PORT, which rank 0 hosts unless torchrun's agent does. Without MASTER_ADDR all processes must be
-  /// on this machine. Where rank 0 hosts the store, the end of its last copy of the group waits up to 30 s
-  /// for that of the other processes. Throws c10::ValueError naming a variable that is missing or
-  /// wrong, also where a launcher says that there are several processes but not which one this is, and
-  /// c10::Error where the store cannot be reached within `timeout`.
+  /// The group of this launch, as `Launch::in` reads it from the environment variables of torchrun, Open MPI,
+  /// MPICH and Slurm; one process where there are none. Connects to a TCP store, which rank 0 hosts unless
+  /// torchrun's agent does. Where rank 0 hosts the store, the end of its last copy of the group waits up to
+  /// 30 s for that of the other processes. Throws c10::ValueError naming variables that are missing, wrong or
+  /// in contradiction, and c10::Error where the store cannot be reached within `timeout`.
   static ProcessGroup from_env(std::chrono::seconds timeout = std::chrono::seconds{300});
 
   /// The variables in which the launcher of this process says that it started several, such as
@@ -52,8 +51,10 @@ struct TDI_API ProcessGroup {
 
  private:
   friend class MultiWorkerMirroredStrategy;
+  friend class RankGrid;
   ProcessGroup();
   std::shared_ptr<SharedSlot> shared_;  // the link that all strategies over copies of this group share
+  std::shared_ptr<AgreedSeeds> seeds_;  // of the job that this group is a part of; null: it is no part
 };
 
 }  // namespace torch_distinput

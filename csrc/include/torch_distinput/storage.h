@@ -60,6 +60,35 @@ class TDI_API FileSystem {
 /// All objects with the scheme and bucket (or host) of `url` are read by `files` in this process from now on.
 TDI_API void set_file_system(const std::string& url, std::shared_ptr<FileSystem> files);
 
+/// A folder of this machine where bytes of objects are kept, for all processes of its user that name it. What
+/// is kept is of one version of its object, and is checked when it is read: a damaged block is asked for
+/// again.
+struct ObjectCacheOptions {
+  std::string folder;  ///< made with mode 0700 if need be; "" for none
+  /// What the folder may hold at most; 0: `TDI_CACHE_BYTES`, else what `TDI_CACHE_FREE` leaves.
+  std::uint64_t max_bytes = 0;
+};
+/// Bytes of objects with the scheme and bucket (or host) of `url` are kept there from now on; what has no
+/// version (an ETag, a generation) is not kept, nor what a FileSystem reads. Without this, the folder that
+/// the variable `TDI_CACHE` names is used, if any. Where a folder cannot be used, reading goes on without it.
+/// Throws InvalidArgumentError for a folder that is no absolute path and for variables that are no numbers.
+TDI_API void set_object_cache(const std::string& url, const ObjectCacheOptions& options);
+
+/// An object in the cache.
+struct CachedObjectInfo {
+  std::string url;          ///< without its query
+  std::string tag;          ///< its version
+  std::uint64_t size = 0;   ///< bytes of the object
+  std::uint64_t bytes = 0;  ///< that its files take
+  std::int64_t used = 0;    ///< when it was opened last, in seconds since 1970
+};
+/// What `folder` holds, the object that was used last first. Throws InvalidArgumentError where it is no
+/// cache.
+TDI_API std::vector<CachedObjectInfo> list_object_cache(const std::string& folder);
+/// Removes objects, those that were not used for longest first, until at most `bytes` remain, and what
+/// processes that were killed have left. Returns what remains. Throws as `list_object_cache`.
+TDI_API std::uint64_t trim_object_cache(const std::string& folder, std::uint64_t bytes);
+
 /// A file of this machine, or an object of a store, that is open for reading at any place. Safe from any
 /// thread. Errors: NotFoundError, SystemError, and RemoteError for objects. Waits look for interrupts.
 class TDI_API InputFile {

@@ -24,6 +24,7 @@
 
 namespace torch_distinput {
 
+class AgreedSeeds;     // private to the library
 class Peers;           // private to the library
 class ReplicaThreads;  // private to the library
 class ValueRounds;     // private to the library
@@ -113,6 +114,7 @@ class TDI_API Strategy {
   std::int64_t num_ranks_ = 1;
   std::int64_t rank_ = 0;
   std::shared_ptr<Peers> peers_;               ///< the other processes; null: there are none
+  std::shared_ptr<AgreedSeeds> seeds_;         ///< of data without seeds; null: the processes draw their own
   std::shared_ptr<ValueRounds> value_rounds_;  ///< the values of all processes; null: there is one process
   bool pipeline_per_replica_ = false;          ///< whether kPerReplica is supported
 

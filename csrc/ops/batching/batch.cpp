@@ -23,6 +23,10 @@ class BatchNode final : public BatchingNode {
     return std::make_shared<BatchNode>(std::move(inputs.at(0)), sizes(), drop_remainder());
   }
 
+  NodePtr with_batch_size(NodePtr input, std::int64_t size) const override {
+    return batch(std::move(input), size, drop_remainder());
+  }
+
   /// Devices normalize whole batches: those of rows that were to be normalized one by one, too.
   LastNormalizationPtr last_normalization() const override {
     const LastNormalizationPtr row = input().last_normalization();
@@ -49,12 +53,16 @@ class BatchNode final : public BatchingNode {
 
 }  // namespace
 
+NodePtr stack_batches(NodePtr input, BatchSchedule sizes, bool drop_remainder) {
+  return std::make_shared<BatchNode>(std::move(input), std::move(sizes), drop_remainder);
+}
+
 NodePtr batch(NodePtr input, std::int64_t batch_size, bool drop_remainder) {
-  return std::make_shared<BatchNode>(std::move(input), BatchSchedule(kBatchName, batch_size), drop_remainder);
+  return stack_batches(std::move(input), BatchSchedule(kBatchName, batch_size), drop_remainder);
 }
 
 NodePtr batch(NodePtr input, std::vector<BatchSizeFrom> schedule, bool drop_remainder) {
-  return std::make_shared<BatchNode>(std::move(input), BatchSchedule(kBatchName, schedule), drop_remainder);
+  return stack_batches(std::move(input), BatchSchedule(kBatchName, schedule), drop_remainder);
 }
 
 }  // namespace torch_distinput::ops

@@ -6,6 +6,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "execution/counts_steps.h"
 #include "execution/execution_context.h"
 #include "execution/open.h"
 #include "ops/batching/batch_count.h"
@@ -13,7 +14,7 @@
 namespace torch_distinput::ops {
 
 BatchingNode::BatchingNode(NodePtr input, std::string_view name, BatchSchedule sizes, bool drop_remainder)
-    : UnaryNode(std::move(input)),
+    : UnaryNode(with_steps(std::move(input), sizes, name)),
       name_(name),
       sizes_(std::make_shared<const BatchSchedule>(std::move(sizes))),
       drop_remainder_(drop_remainder) {}
@@ -31,6 +32,10 @@ std::optional<std::int64_t> BatchingNode::batch_size() const {
 }
 
 BatchSchedulePtr BatchingNode::changing_sizes() const { return sizes_->is_constant() ? nullptr : sizes_; }
+
+NodePtr BatchingNode::stacked(NodePtr rows) const {
+  return stack_batches(std::move(rows), *sizes_, drop_remainder_);
+}
 
 SpecPtr BatchingNode::spec() const {
   const SpecPtr row = input().spec();

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "execution/rebased.h"
 #include "execution/scheduled_batches.h"
 #include "execution/unary_node.h"
 #include "ops/batching/batching.h"
@@ -15,7 +16,7 @@ namespace torch_distinput::ops {
 
 /// Base of the ops that make batches of consecutive rows. Sets the batch size for inference, unless it
 /// changes with the number of the batch. Random access if the input has it.
-class BatchingNode : public UnaryNode, public SchedulesBatches {
+class BatchingNode : public UnaryNode, public SchedulesBatches, public StacksRows {
  public:
   /// `name`: a literal.
   BatchingNode(NodePtr input, std::string_view name, BatchSchedule sizes, bool drop_remainder);
@@ -29,6 +30,7 @@ class BatchingNode : public UnaryNode, public SchedulesBatches {
   std::int64_t cardinality() const final;
   std::optional<std::int64_t> batch_size() const final;
   BatchSchedulePtr changing_sizes() const final;
+  NodePtr stacked(NodePtr rows) const final;
   Traits traits() const final { return {.sharding = {.pass_through = true}, .rows = {.batches = true}}; }
 
   PlanPtr plan(const IterContext& context) const final;
@@ -54,5 +56,8 @@ class BatchingNode : public UnaryNode, public SchedulesBatches {
   BatchSchedulePtr sizes_;
   bool drop_remainder_;
 };
+
+/// `batch` with sizes that are checked.
+NodePtr stack_batches(NodePtr input, BatchSchedule sizes, bool drop_remainder);
 
 }  // namespace torch_distinput::ops

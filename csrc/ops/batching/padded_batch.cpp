@@ -30,21 +30,15 @@ class PaddedBatchNode final : public BatchingNode {
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return padded_batch(std::move(inputs.at(0)), sizes().size(0), options_);
   }
+  NodePtr with_batch_size(NodePtr input, std::int64_t size) const override {
+    return padded_batch(std::move(input), size, options_);
+  }
 
  private:
   ElementSpec batch_spec(const ElementSpec& row, std::int64_t rows) const override {
     return padding_->batch_spec(row, rows);
   }
-  JoinRows join_rows() const override {
-    const auto pad = [padding = padding_](std::span<const Element> rows, BufferPool& pool) {
-      return pad_rows(rows, padding->of(rows.front().structure()), pool, kPaddedBatchName);
-    };
-    const auto pad_ragged = [padding = padding_](Element column, BufferPool& pool) {
-      const std::vector<LeafPadding> how = padding->of(column.structure());
-      return pad_column(std::move(column), how, pool, kPaddedBatchName);
-    };
-    return {.join = pad, .join_ragged = pad_ragged, .whole = true};
-  }
+  JoinRows join_rows() const override { return padding_rows(padding_, kPaddedBatchName); }
   std::string more_arguments() const override { return padding_->describe(); }
 
   PaddedBatchOptions options_;

@@ -128,4 +128,15 @@ std::string Padding::describe() const {
   return out.str();
 }
 
+JoinRows padding_rows(std::shared_ptr<const Padding> padding, std::string_view op) {
+  const auto pad = [padding, op](std::span<const Element> rows, BufferPool& pool) {
+    return pad_rows(rows, padding->of(rows.front().structure()), pool, op);
+  };
+  const auto pad_ragged = [padding, op](Element column, BufferPool& pool) {
+    const std::vector<LeafPadding> how = padding->of(column.structure());
+    return pad_column(std::move(column), how, pool, op);
+  };
+  return {.join = pad, .join_ragged = pad_ragged, .whole = true};
+}
+
 }  // namespace torch_distinput

@@ -1,12 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "kernels/pad_rows.h"
+#include "ops/batching/join_rows.h"
 #include "torch_distinput/dataset.h"
 
 namespace torch_distinput {
@@ -27,6 +29,8 @@ class Padding {
   /// Returns the spec of batches of `batch_size` rows (`kUnknownDim` if that varies) of padded elements.
   ElementSpec batch_spec(const ElementSpec& elements, std::int64_t batch_size) const;
 
+  /// Whether rows are padded to given shapes, also where all have one shape already.
+  bool has_shapes() const { return shapes_.has_value(); }
   /// Returns the arguments that are set, such as `, padded_shapes=(None, 3), padding_values=-1`.
   std::string describe() const;
 
@@ -36,5 +40,8 @@ class Padding {
   StructurePtr values_structure_;    ///< null if one value is for all leaves
   std::vector<LeafPadding> values_;  ///< with shapes unset
 };
+
+/// How rows are padded to a batch by `op`, a literal. A part of a batch needs all its rows.
+JoinRows padding_rows(std::shared_ptr<const Padding> padding, std::string_view op);
 
 }  // namespace torch_distinput

@@ -39,6 +39,9 @@ class RaggedBatchNode final : public BatchingNode {
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return ragged_batch(std::move(inputs.at(0)), sizes().size(0), drop_remainder());
   }
+  NodePtr with_batch_size(NodePtr input, std::int64_t size) const override {
+    return ragged_batch(std::move(input), size, drop_remainder());
+  }
 
  private:
   ElementSpec batch_spec(const ElementSpec& row, std::int64_t rows) const override {

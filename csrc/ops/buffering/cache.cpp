@@ -4,12 +4,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <c10/util/Exception.h>
 
+#include "base/of_process.h"
 #include "core/state_reader.h"
+#include "execution/identity.h"
 #include "execution/open.h"
 #include "execution/unary_node.h"
 #include "execution/unseeded.h"
@@ -129,28 +132,56 @@ class CacheIterator final : public Iterator {
   std::vector<Element> read_;  ///< copies of the elements that `input_` has yielded
 };
 
+/// What tells this cache from the others of the process whose inputs look the same: in each rank that builds
+/// the same pipelines, the same number.
+std::int64_t number_of_call(const NodePtr& input) {
+  struct Calls {
+    std::mutex mutex;
+    std::map<std::string, std::int64_t> counts;
+  };
+  static auto& calls = *new OfProcess<Calls>;
+  Calls& own = calls.get();
+  std::string pipeline = pipeline_identity(input).str();
+  const std::lock_guard lock(own.mutex);
+  return own.counts[std::move(pipeline)]++;
+}
+
 /// As tf.data's cache in memory, but every epoch replays the order of epoch 0, whichever was read first, so
 /// that all processes and restarts agree. Elements, rows and batch sizes are the input's. Random access if
 /// the input has it, filled row by row on demand; else the memory is used once an iterator has read to the
-/// end.
+/// end. With `shared`, the number of the call, rows lie in memory of the job, and need random access.
 class CacheNode final : public UnaryNode {
  public:
-  explicit CacheNode(NodePtr input) : UnaryNode(std::move(input)), varies_(unseeded(this->input())) {}
+  CacheNode(NodePtr input, std::optional<std::int64_t> shared)
+      : UnaryNode(std::move(input)), shared_(shared), varies_(unseeded(this->input())) {}
 
   std::string_view name() const override { return "cache"; }
-  std::string describe() const override { return "cache()"; }
-  NodePtr with_inputs(std::vector<NodePtr> inputs) const override { return cache(std::move(inputs.at(0))); }
+  std::string describe() const override { return shared_ ? "cache(shared=True)" : "cache()"; }
+  /// Where rows are kept changes none of them.
+  std::string identity() const override { return "cache()"; }
+  Traits traits() const override {
+    return {
+        .sharding = {.pass_through = true}, .rows = {.follows = Follows::kSame}, .order = {.keeps = true}};
+  }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return std::make_shared<CacheNode>(std::move(inputs.at(0)), shared_);
+  }
 
   PlanPtr plan(const IterContext& context) const override {
     PlanPtr rows = input().plan(first_epoch(context));
     if (rows == nullptr) return nullptr;
     check_finite(rows->size() != kEndless);
-    auto memory = row_memories_.get(origin(context), [&] { return std::make_shared<RowMemory>(*rows); });
+    auto memory = row_memories_.get(origin(context), [&] {
+      return shared_ ? RowMemory::of_job(*rows, spec()->structure, what(context))
+                     : RowMemory::of_process(*rows);
+    });
     return cache_plan(std::move(rows), std::move(memory), context.execution);
   }
 
   IteratorPtr iterate(const IterContext& context) const override {
     check_finite(cardinality() != kInfiniteCardinality);
+    TORCH_CHECK_VALUE(!shared_ || context.stream_only, "cache: `shared` needs random access, but `",
+                      input().describe(), "` has none; use `cache()`, which keeps a copy in each process.");
     auto memory = stream_memories_.get(origin(context), [] { return std::make_shared<StreamMemory>(); });
     return std::make_unique<CacheIterator>(input_ptr(), first_epoch(context), std::move(memory));
   }
@@ -168,11 +199,19 @@ class CacheNode final : public UnaryNode {
     return varies_ ? Origin{context.path, context.seed} : Origin{};
   }
 
+  /// What the memory holds, in each rank.
+  std::string what(const IterContext& context) const {
+    const Origin from = origin(context);
+    return "cache " + std::to_string(shared_.value()) + " " + std::to_string(from.path) + " " +
+           std::to_string(from.seed) + " of " + pipeline_identity(input_ptr()).str();
+  }
+
   static void check_finite(bool finite) {
     TORCH_CHECK_VALUE(finite,
                       "cache: the input never ends, so it cannot be kept; put `repeat` after `cache`.");
   }
 
+  std::optional<std::int64_t> shared_;
   bool varies_;
   mutable Memories<RowMemory> row_memories_;
   mutable Memories<StreamMemory> stream_memories_;
@@ -180,6 +219,11 @@ class CacheNode final : public UnaryNode {
 
 }  // namespace
 
-NodePtr cache(NodePtr input) { return std::make_shared<CacheNode>(std::move(input)); }
+NodePtr cache(NodePtr input) { return std::make_shared<CacheNode>(std::move(input), std::nullopt); }
+
+NodePtr shared_cache(NodePtr input) {
+  const std::int64_t number = number_of_call(input);
+  return std::make_shared<CacheNode>(std::move(input), number);
+}
 
 }  // namespace torch_distinput::ops

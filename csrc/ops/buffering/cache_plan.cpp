@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <c10/util/Exception.h>
+
 #include "kernels/rows.h"
 
 namespace torch_distinput {
@@ -28,9 +30,13 @@ class Claimed {
   Claimed& operator=(const Claimed&) = delete;
 
   const std::vector<std::int64_t>& rows() const { return rows_; }
-  void keep() {
-    for (const std::int64_t row : rows_) claims_.keep(row);
-    rows_.clear();
+  /// Keeps the last row, which then is no longer among them.
+  void keep_last() {
+    claims_.keep(rows_.back());
+    rows_.pop_back();
+  }
+  void keep_all() {
+    while (!rows_.empty()) keep_last();
   }
 
  private:
@@ -48,6 +54,19 @@ class CachePlan : public Plan {
   PlanTraits traits() const override { return input_->traits(); }
   std::int64_t rows(std::int64_t position) const override { return input_->rows(position); }
   std::int64_t rows_before(std::int64_t position) const override { return input_->rows_before(position); }
+  bool knows_lengths(std::size_t leaf) const override { return input_->knows_lengths(leaf); }
+  void lengths(std::size_t leaf, std::span<std::int64_t> positions) const override {
+    input_->lengths(leaf, positions);
+  }
+  std::vector<const Plan*> inputs() const override { return {input_.get()}; }
+  std::int64_t num_source_rows() const override { return input_->num_source_rows(); }
+  void source_rows(std::span<std::int64_t> positions, std::vector<std::int64_t>& rows) const override {
+    input_->source_rows(positions, rows);
+  }
+  void source_rows_of(std::span<const Segment> segments, std::vector<std::int64_t>& rows) const override {
+    input_->source_rows_of(segments, rows);
+  }
+  std::vector<std::int64_t> block_starts() const override { return input_->block_starts(); }
   std::vector<std::int64_t> sampled(std::int64_t position) const override {
     return input_->sampled(position);
   }
@@ -63,7 +82,21 @@ class CachePlan : public Plan {
   RowMemory& memory() const { return *memory_; }
   BufferPool& pool() const { return *execution_->pool; }
 
+  /// Makes the first row that each other process has kept, and throws if it is another one here.
+  void compare_with_others(std::span<const std::int64_t> positions) const {
+    for (const std::int64_t position : positions) {
+      const auto process = memory_->claims.kept_elsewhere(position);
+      if (!process || memory_->agrees_with(*process)) continue;
+      TORCH_CHECK_VALUE(is_kept_as_made_here(position), "cache: row ", position,
+                        " is another one in another rank of this host, but with `shared` all of them must "
+                        "make the same rows: from the same data, without randomness of their own.");
+      memory_->note_agreement(*process);
+    }
+  }
+
  private:
+  virtual bool is_kept_as_made_here(std::int64_t position) const = 0;
+
   PlanPtr input_;
   std::shared_ptr<RowMemory> memory_;
   std::shared_ptr<ExecutionContext> execution_;
@@ -75,21 +108,26 @@ class ElementCachePlan final : public CachePlan {
   using CachePlan::CachePlan;
 
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
-    std::vector<Element>& kept = memory().elements;
+    compare_with_others(positions);
     const RowClaims::Split split = memory().claims.claim(positions);
     Claimed mine(memory().claims, pick(positions, split.mine));
     std::vector<Element> result(positions.size());
-    for (const std::size_t i : split.kept)
-      result[i] = copy_element(kept[static_cast<std::size_t>(positions[i])], pool());
+    for (const std::size_t i : split.kept) result[i] = memory().read(positions[i], pool());
     fetch_into(result, positions, split.others);
     fetch_into(result, positions, split.mine);
-    for (const std::size_t i : split.mine)
-      kept[static_cast<std::size_t>(positions[i])] = copy_element(result[i], pool());
-    mine.keep();
+    for (auto i = split.mine.rbegin(); i != split.mine.rend(); ++i) {
+      if (!memory().write(positions[*i], result[*i], pool())) break;
+      mine.keep_last();
+    }
     return result;
   }
 
  private:
+  bool is_kept_as_made_here(std::int64_t position) const override {
+    std::int64_t scratch = position;
+    return memory().holds(position, input().fetch({&scratch, 1}).front());
+  }
+
   void fetch_into(std::vector<Element>& result, std::span<const std::int64_t> positions,
                   const std::vector<std::size_t>& indices) const {
     if (indices.empty()) return;
@@ -108,6 +146,7 @@ class ColumnCachePlan final : public CachePlan {
 
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
               std::span<const RowSink> sinks) const override {
+    compare_with_others(positions);
     if (memory().claims.all_kept(positions)) return gather_kept(positions, slots, sinks);
     RowClaims::Split split = memory().claims.claim(positions);
     fill(pick(positions, split.mine));
@@ -137,63 +176,41 @@ class ColumnCachePlan final : public CachePlan {
     return {indices.begin(), indices.end()};
   }
 
+  bool is_kept_as_made_here(std::int64_t position) const override {
+    const BatchBuffer made = make_batch(*layout(), 1, pool());
+    std::int64_t scratch = position;
+    input().gather({&scratch, 1}, {}, made.sinks);
+    for (std::size_t leaf = 0; leaf < made.sinks.size(); ++leaf) {
+      const std::int64_t bytes = layout()->leaves[leaf].bytes;
+      const char* const kept = memory().columns[leaf] + position * bytes;
+      if (!std::equal(kept, kept + bytes, made.sinks[leaf].data)) return false;
+    }
+    return true;
+  }
+
   void fill(std::vector<std::int64_t> rows) const {
     if (rows.empty()) return;
     Claimed mine(memory().claims, std::move(rows));
     std::vector<RowSink> sinks;
     const auto& leaves = layout()->leaves;
     for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
-      sinks.push_back({memory().columns[leaf].get(), leaves[leaf].bytes});
+      sinks.push_back({memory().columns[leaf], leaves[leaf].bytes});
     }
     std::vector<std::int64_t> scratch = mine.rows();
     input().gather(scratch, mine.rows(), sinks);
-    mine.keep();
+    mine.keep_all();
   }
 
   void gather_kept(std::span<const std::int64_t> rows, std::span<const std::int64_t> slots,
                    std::span<const RowSink> sinks) const {
     if (rows.empty()) return;
     for (std::size_t leaf = 0; leaf < sinks.size(); ++leaf) {
-      gather_rows(memory().columns[leaf].get(), layout()->leaves[leaf].bytes, rows, slots, sinks[leaf]);
+      gather_rows(memory().columns[leaf], layout()->leaves[leaf].bytes, rows, slots, sinks[leaf]);
     }
   }
 };
 
 }  // namespace
-
-RowClaims::Split RowClaims::claim(std::span<const std::int64_t> rows) {
-  Split split;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::uint8_t seen = kMissing;
-    if (mark(rows[i]).compare_exchange_strong(seen, kClaimed, std::memory_order_acquire)) {
-      split.mine.push_back(i);
-    } else {
-      (seen == kKept ? split.kept : split.others).push_back(i);
-    }
-  }
-  return split;
-}
-
-bool RowClaims::kept(std::int64_t row) const {
-  return marks_[static_cast<std::size_t>(row)].load(std::memory_order_acquire) == kKept;
-}
-
-bool RowClaims::all_kept(std::span<const std::int64_t> rows) const {
-  return std::all_of(rows.begin(), rows.end(), [this](std::int64_t row) { return kept(row); });
-}
-
-RowMemory::RowMemory(const Plan& plan) : claims(plan.size()) {
-  const auto rows = static_cast<std::size_t>(plan.size());
-  const RowLayout* layout = plan.layout();
-  if (layout == nullptr) {
-    elements.resize(rows);
-    return;
-  }
-  for (const LeafLayout& leaf : layout->leaves) {
-    // Uninitialised: the kernel allocates a page when its first row is written.
-    columns.emplace_back(new char[rows * static_cast<std::size_t>(leaf.bytes)]);
-  }
-}
 
 PlanPtr cache_plan(PlanPtr input, std::shared_ptr<RowMemory> memory,
                    std::shared_ptr<ExecutionContext> execution) {

@@ -45,6 +45,23 @@ class PrefetchPlan final : public Plan {
   std::int64_t rows(std::int64_t position) const override { return input_->rows(position); }
   std::int64_t rows_before(std::int64_t position) const override { return input_->rows_before(position); }
   Element take_rows(std::span<const Segment> segments) const override { return input_->take_rows(segments); }
+  bool knows_lengths(std::size_t leaf) const override { return input_->knows_lengths(leaf); }
+  void lengths(std::size_t leaf, std::span<std::int64_t> positions) const override {
+    input_->lengths(leaf, positions);
+  }
+  void gather_pieces(std::size_t leaf, c10::ScalarType dtype, std::span<const Segment> pieces,
+                     std::span<char* const> to) const override {
+    input_->gather_pieces(leaf, dtype, pieces, to);
+  }
+  std::vector<const Plan*> inputs() const override { return {input_.get()}; }
+  std::int64_t num_source_rows() const override { return input_->num_source_rows(); }
+  void source_rows(std::span<std::int64_t> positions, std::vector<std::int64_t>& rows) const override {
+    input_->source_rows(positions, rows);
+  }
+  void source_rows_of(std::span<const Segment> segments, std::vector<std::int64_t>& rows) const override {
+    input_->source_rows_of(segments, rows);
+  }
+  std::vector<std::int64_t> block_starts() const override { return input_->block_starts(); }
   std::vector<std::int64_t> sampled(std::int64_t position) const override {
     return input_->sampled(position);
   }
@@ -116,7 +133,9 @@ class PrefetchNode final : public UnaryNode, public OwnThreads {
     return "prefetch(buffer_size=" + std::to_string(buffer_size_) + ")";
   }
   std::string identity() const override { return ""; }
-  Traits traits() const override { return {.sharding = {.pass_through = true}, .rows = {.row_wise = true}}; }
+  Traits traits() const override {
+    return {.sharding = {.pass_through = true}, .rows = {.row_wise = true, .follows = Follows::kSame}};
+  }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return prefetch(std::move(inputs.at(0)), buffer_size_);
   }

@@ -18,7 +18,9 @@ class OptionsNode final : public UnaryNode {
   std::string_view name() const override { return "with_options"; }
   std::string describe() const override { return "with_options(" + options_.str() + ")"; }
   std::string identity() const override { return ""; }
-  Traits traits() const override { return {.sharding = {.pass_through = true}, .rows = {.row_wise = true}}; }
+  Traits traits() const override {
+    return {.sharding = {.pass_through = true}, .rows = {.row_wise = true, .follows = Follows::kSame}};
+  }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return with_options(std::move(inputs.at(0)), options_);
   }

@@ -1,4 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -30,8 +31,15 @@ class ConcatenatePlan final : public PartPlan {
     return __builtin_add_overflow(border_, parts_[1]->size(), &sum) ? kEndless : sum;
   }
   PlanTraits traits() const override { return join(parts_[0]->traits(), parts_[1]->traits()); }
+  std::vector<const Plan*> inputs() const override { return {parts_[0].get(), parts_[1].get()}; }
+  std::int64_t num_source_rows() const override {
+    return parts_[0]->num_source_rows() + parts_[1]->num_source_rows();
+  }
   const RowLayout* layout() const override { return same_layout_ ? parts_[0]->layout() : nullptr; }
 
+  bool knows_lengths(std::size_t leaf) const override {
+    return parts_[0]->knows_lengths(leaf) && parts_[1]->knows_lengths(leaf);
+  }
   std::int64_t rows(std::int64_t position) const override {
     return rows_known_ ? PartPlan::rows(position) : kUnknownRows;
   }
@@ -40,12 +48,21 @@ class ConcatenatePlan final : public PartPlan {
     if (position <= border_) return parts_[0]->rows_before(position);
     return parts_[0]->rows_before(border_) + parts_[1]->rows_before(position - border_);
   }
+  std::vector<std::int64_t> block_starts() const override {
+    std::vector<std::int64_t> starts = parts_[0]->block_starts();
+    for (const std::int64_t start : parts_[1]->block_starts()) starts.push_back(border_ + start);
+    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+    return starts;
+  }
 
  private:
   Place locate(std::int64_t position) const override {
     return position < border_ ? Place{0, position} : Place{1, position - border_};
   }
   PlanPtr part(std::int64_t index) const override { return parts_[static_cast<std::size_t>(index)]; }
+  std::int64_t first_source_row(std::int64_t index) const override {
+    return index == 0 ? 0 : parts_[0]->num_source_rows();
+  }
 
   std::array<PlanPtr, 2> parts_;
   std::int64_t border_;
@@ -123,7 +140,7 @@ class ConcatenateNode final : public Node {
     const auto first = nodes_[0]->batch_size();
     return first == nodes_[1]->batch_size() ? first : std::nullopt;
   }
-  Traits traits() const override { return {.sharding = {.pass_through = true}}; }
+  Traits traits() const override { return {.sharding = {.pass_through = true}, .order = {.permutes = true}}; }
 
   PlanPtr plan(const IterContext& context) const override {
     PlanPtr first = nodes_[0]->plan(context.input(0));

@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <cmath>
+#include <algorithm>
 #include <memory>
-#include <numeric>
-#include <span>
 #include <sstream>
 #include <utility>
 #include <variant>
@@ -10,11 +8,16 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/batch_schedule.h"
 #include "core/element_type.h"
 #include "core/state_reader.h"
+#include "execution/changed_weights.h"
+#include "execution/counts_steps.h"
+#include "execution/execution_context.h"
 #include "execution/open.h"
 #include "execution/sampled.h"
 #include "ops/combining/common_spec.h"
+#include "ops/combining/mean_length.h"
 #include "ops/combining/mixture_plan.h"
 #include "ops/ops.h"
 #include "runtime/mixture_order.h"
@@ -37,7 +40,9 @@ class SampleIterator final : public Iterator {
         limit_(limit) {}
 
   std::optional<Element> next() override {
-    while (!stopped_ && elements_ < limit_ && !order_.ends_before(elements_)) {
+    while (!stopped_ && elements_ < limit_) {
+      order_.reach(elements_);
+      if (order_.ends_before(elements_)) break;
       if (std::optional<Element> element = inputs_[order_.locate(elements_).input]->next()) {
         type_.check(*element, elements_++, kSampleFromDatasetsName);
         return element;
@@ -79,6 +84,7 @@ class SampleIterator final : public Iterator {
     elements_ = 0;
     for (const State& end : ends) {
       const auto* position = std::get_if<std::int64_t>(&end.value());
+      if (position != nullptr) order_.reach(*position);
       TORCH_CHECK_VALUE(position != nullptr && *position >= elements_ && *position <= elements &&
                             !order_.ends_before(*position),
                         kSampleFromDatasetsName,
@@ -89,6 +95,7 @@ class SampleIterator final : public Iterator {
       end_input();
     }
     elements_ = elements;
+    order_.reach(elements_);
   }
 
   std::vector<IteratorPtr> inputs_;
@@ -102,24 +109,71 @@ class SampleIterator final : public Iterator {
   ElementType type_;
 };
 
+/// Weights by step, checked: those that do not change from step 0 on.
+std::vector<WeightsFrom> checked_schedule(const SampleOptions& options, std::size_t inputs) {
+  TORCH_CHECK_VALUE(options.weights.empty() || options.schedule.empty(), kSampleFromDatasetsName,
+                    ": give either `weights` or a schedule of them, not both.");
+  if (options.schedule.empty()) {
+    if (options.weights.empty()) return {{0, std::vector<double>(inputs, 1.0)}};
+    return {{0, options.weights}};
+  }
+  TORCH_CHECK_VALUE(options.schedule.front().step == 0, kSampleFromDatasetsName,
+                    ": the schedule `weights` must begin with those from step 0 on, but begins at step ",
+                    options.schedule.front().step, ".");
+  for (std::size_t i = 1; i < options.schedule.size(); ++i) {
+    const std::int64_t before = options.schedule[i - 1].step;
+    TORCH_CHECK_VALUE(before < options.schedule[i].step, kSampleFromDatasetsName,
+                      ": the steps of the schedule `weights` must increase, but ", options.schedule[i].step,
+                      " follows ", before, ".");
+  }
+  return options.schedule;
+}
+
+void describe_weights(std::ostream& out, const std::vector<double>& weights) {
+  const char* separator = "[";
+  for (const double weight : weights) out << std::exchange(separator, ", ") << weight;
+  out << ']';
+}
+
 /// As tf.data's sample_from_datasets: each input keeps its order, and the draws differ in each epoch. By
 /// default it goes on until all inputs of weight above 0 have ended. Elements must be of one structure, kinds
 /// and dtypes. Random access if all inputs that are drawn have it; no batch size. The cardinality, unknown in
 /// tf.data, is the sum; where it stops before the first end, the elements that are sure in every epoch.
-class SampleNode final : public Node {
+/// Weights that change are not in tf.data.
+class SampleNode final : public Node, public CountsSteps {
  public:
-  SampleNode(std::vector<NodePtr> inputs, SampleOptions options)
-      : inputs_(std::move(inputs)), options_(std::move(options)) {}
+  /// `options`: checked, with a schedule. `steps`: null where an element is a step.
+  SampleNode(std::vector<NodePtr> inputs, SampleOptions options, BatchSchedulePtr steps)
+      : inputs_(std::move(inputs)), options_(std::move(options)), steps_(std::move(steps)) {
+    for (const WeightsFrom& entry : options_.schedule)
+      weights_.push_back({steps_ == nullptr ? entry.step : steps_->first_row(entry.step), entry.weights});
+  }
 
   std::string_view name() const override { return kSampleFromDatasetsName; }
   std::string describe() const override {
     std::ostringstream out;
     out << kSampleFromDatasetsName << '(';
-    const char* separator = "weights=[";
-    for (const double weight : options_.weights) out << std::exchange(separator, ", ") << weight;
-    if (!options_.weights.empty()) out << ']';
-    if (options_.seed) out << (options_.weights.empty() ? "" : ", ") << "seed=" << *options_.seed;
-    if (stops_on_first()) out << (options_.weights.empty() && !options_.seed ? "" : ", ") << "stop_on=first";
+    const char* separator = "";
+    if (!options_.weights.empty()) {
+      out << std::exchange(separator, ", ") << "weights=";
+      describe_weights(out, options_.weights);
+    }
+    if (changes()) {
+      out << std::exchange(separator, ", ") << "weights=";
+      const char* before = "[(";
+      for (const WeightsFrom& entry : options_.schedule) {
+        out << std::exchange(before, ", (") << entry.step << ", ";
+        describe_weights(out, entry.weights);
+        out << ')';
+      }
+      out << ']';
+    }
+    if (changes() && steps_ != nullptr)
+      out << std::exchange(separator, ", ") << "elements_per_step=" << steps_->describe();
+    if (options_.seed) out << std::exchange(separator, ", ") << "seed=" << *options_.seed;
+    if (options_.by == SharesOf::kTokens) out << std::exchange(separator, ", ") << "by=tokens";
+    if (options_.key) out << std::exchange(separator, ", ") << "key=" << *options_.key;
+    if (stops_on_first()) out << std::exchange(separator, ", ") << "stop_on=first";
     out << ')';
     return out.str();
   }
@@ -127,93 +181,144 @@ class SampleNode final : public Node {
   std::string identity() const override { return describe() + ", order 2"; }
   std::vector<NodePtr> inputs() const override { return inputs_; }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
-    return sample_from_datasets(std::move(inputs), options_);
+    return std::make_shared<SampleNode>(std::move(inputs), options_, steps_);
+  }
+  bool lacks_steps() const override { return changes() && steps_ == nullptr; }
+  NodePtr with_steps(const BatchSchedule& sizes) const override {
+    return std::make_shared<SampleNode>(inputs_, options_, std::make_shared<const BatchSchedule>(sizes));
   }
 
   SpecPtr spec() const override { return common_spec(inputs_, kSampleFromDatasetsName); }
 
-  std::int64_t cardinality() const override {
-    std::vector<std::int64_t> sizes(inputs_.size(), 0);
-    bool unknown = false;
-    bool infinite = false;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (draws(i)) sizes[i] = inputs_[i]->cardinality();
-      unknown = unknown || sizes[i] == kUnknownCardinality;
-      infinite = infinite || sizes[i] == kInfiniteCardinality;
-      if (sizes[i] == kInfiniteCardinality) sizes[i] = kNever;
-    }
-    if (infinite && !stops_on_first()) return kInfiniteCardinality;
-    if (unknown) return kUnknownCardinality;
-    // Any key: the length is the same under all of them.
-    MixtureOrder any = order(std::uint64_t{0});
-    const std::int64_t length = length_of(any, sizes);
-    return length == kNever ? kInfiniteCardinality : length;
-  }
+  std::int64_t cardinality() const override { return length(weights_); }
   Traits traits() const override {
-    return {.order = {.mixes = true, .unseeded = !options_.seed.has_value()}};
+    return {.order = {.mixes = true,
+                      .unseeded = !options_.seed.has_value(),
+                      .counts = changes(),
+                      .permutes = draws_all()}};
   }
 
   PlanPtr plan(const IterContext& context) const override {
+    Weights weights = weights_in(context);
+    // Which draw is the first from a dataset that has ended is found out by reading, if not known before.
+    if (stops_on_first() && length(weights) == kUnknownCardinality) return nullptr;
     std::vector<PlanPtr> parts(inputs_.size());
     std::vector<std::int64_t> sizes(inputs_.size(), 0);
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (!draws(i)) continue;
+      if (!draws(weights, i)) continue;
       parts[i] = inputs_[i]->plan(context.input(i));
       if (parts[i] == nullptr) return nullptr;
       sizes[i] = parts[i]->size();
     }
-    MixtureOrder mixture = order(context);
-    const std::int64_t size = length_of(mixture, sizes);
-    return mixture_plan(std::move(parts), std::move(mixture), size, kSampleFromDatasetsName);
+    MixtureOrder mixture = order(std::move(weights), context);
+    const std::int64_t size = length_of(mixture, std::move(sizes));
+    auto undrawn = [inputs = inputs_, context](std::size_t i) { return inputs[i]->plan(context.input(i)); };
+    return mixture_plan(std::move(parts), std::make_shared<const MixtureOrder>(std::move(mixture)), size,
+                        /*turns=*/nullptr, kSampleFromDatasetsName, std::move(undrawn));
   }
 
   IteratorPtr iterate(const IterContext& context) const override {
     std::vector<IteratorPtr> inputs;
     for (std::size_t i = 0; i < inputs_.size(); ++i)
       inputs.push_back(open_iterator(inputs_[i], context.input(i)));
-    const std::int64_t length = stops_on_first() ? cardinality() : kInfiniteCardinality;
-    return std::make_unique<SampleIterator>(std::move(inputs), order(context), options_.stop_on,
-                                            length < 0 ? kNever : length);
+    Weights weights = weights_in(context);
+    const std::int64_t limit = stops_on_first() ? length(weights) : kInfiniteCardinality;
+    return std::make_unique<SampleIterator>(std::move(inputs), order(std::move(weights), context),
+                                            options_.stop_on, limit < 0 ? kNever : limit);
   }
 
  private:
   static_assert(kNever == kEndless);
+  using Weights = std::vector<WeightsFromPosition>;
 
   bool stops_on_first() const { return options_.stop_on == StopOn::kFirst; }
-  bool draws(std::size_t input) const { return options_.weights.empty() || options_.weights[input] > 0; }
-
-  MixtureOrder order(std::uint64_t key) const {
-    const std::vector<double> equal(options_.weights.empty() ? inputs_.size() : 0, 1.0);
-    return {options_.weights.empty() ? equal : options_.weights, key};
+  bool changes() const { return options_.schedule.size() > 1; }
+  /// Whether elements of an input are drawn at some step.
+  static bool draws(const Weights& weights, std::size_t input) {
+    return std::any_of(weights.begin(), weights.end(),
+                       [input](const WeightsFromPosition& entry) { return entry.weights[input] > 0; });
   }
-  MixtureOrder order(const IterContext& context) const {
-    return order(context.key(options_.seed, /*every_epoch=*/true));
+  /// Whether that goes on until it has ended, or something else ends the mixture.
+  bool draws_up(const Weights& weights, std::size_t input) const {
+    return stops_on_first() || weights.back().weights[input] > 0;
   }
 
+  /// Whether all elements of all inputs are drawn.
+  bool draws_all() const {
+    const std::vector<double>& last = weights_.back().weights;
+    return !stops_on_first() && std::find(last.begin(), last.end(), 0) == last.end();
+  }
+
+  /// `weights_`, with those that were set while it was read.
+  Weights weights_in(const IterContext& context) const {
+    const ChangedWeights& changed = context.execution->changed_weights;
+    Weights weights = weights_;
+    if (changed.mixture != this) return weights;
+    for (const WeightsFromPosition& entry : changed.weights)
+      weights = with_change(std::move(weights), entry.position, entry.weights);
+    return weights;
+  }
+  MixtureOrder order(Weights weights, const IterContext& context) const {
+    return {of_elements(std::move(weights)), context.key(options_.seed, /*every_epoch=*/true)};
+  }
+  /// Weights by which elements are drawn.
+  Weights of_elements(Weights weights) const {
+    if (options_.by == SharesOf::kElements) return weights;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (!draws(weights, i)) continue;
+      const double mean = means_->of(i, *inputs_[i], options_.key, name());
+      for (WeightsFromPosition& entry : weights) entry.weights[i] /= mean;
+    }
+    return weights;
+  }
+
+  /// The cardinality with these weights.
+  std::int64_t length(const Weights& weights) const {
+    std::vector<std::int64_t> sizes(inputs_.size(), 0);
+    bool unknown = false;
+    bool infinite = false;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (!draws(weights, i)) continue;
+      sizes[i] = inputs_[i]->cardinality();
+      unknown = unknown || sizes[i] == kUnknownCardinality || !draws_up(weights, i);
+      infinite = infinite || (sizes[i] == kInfiniteCardinality && draws_up(weights, i));
+      if (sizes[i] == kInfiniteCardinality) sizes[i] = kNever;
+    }
+    if (infinite && !stops_on_first()) return kInfiniteCardinality;
+    if (unknown) return kUnknownCardinality;
+    // Any key: the length is the same under all of them.
+    MixtureOrder any(of_elements(weights), 0);
+    const std::int64_t elements = length_of(any, std::move(sizes));
+    return elements == kNever ? kInfiniteCardinality : elements;
+  }
   /// The number of elements over inputs of these sizes, of which `order` takes note.
-  std::int64_t length_of(MixtureOrder& order, std::span<const std::int64_t> sizes) const {
-    return stops_on_first() ? order.sure_length(sizes) : order.end_all(sizes);
+  std::int64_t length_of(MixtureOrder& order, std::vector<std::int64_t> sizes) const {
+    return stops_on_first() ? order.sure_length(std::move(sizes)) : order.end_all(std::move(sizes));
   }
 
   std::vector<NodePtr> inputs_;
   SampleOptions options_;
+  BatchSchedulePtr steps_;
+  Weights weights_;  ///< those of the schedule, by element
+  std::unique_ptr<MeanLengths> means_ = std::make_unique<MeanLengths>();
 };
 
 }  // namespace
 
 NodePtr sample_from_datasets(std::vector<NodePtr> inputs, SampleOptions options) {
   check_inputs(inputs, kSampleFromDatasetsName);
-  const std::vector<double>& weights = options.weights;
-  TORCH_CHECK_VALUE(weights.empty() || weights.size() == inputs.size(), kSampleFromDatasetsName,
-                    ": `weights` must have one entry for each of the ", inputs.size(), " datasets, but has ",
-                    weights.size(), ".");
-  for (const double weight : weights) {
-    TORCH_CHECK_VALUE(std::isfinite(weight) && weight >= 0, kSampleFromDatasetsName,
-                      ": `weights` must be finite and at least 0, but one is ", weight, ".");
+  TORCH_CHECK_VALUE(!options.key || options.by == SharesOf::kTokens, kSampleFromDatasetsName,
+                    ": `key` names the tokens for `by=\"tokens\"`, but shares are of elements.");
+  options.schedule = checked_schedule(options, inputs.size());
+  for (const WeightsFrom& entry : options.schedule)
+    check_weights(kSampleFromDatasetsName, entry.weights, inputs.size());
+  BatchSchedulePtr steps;
+  if (options.elements_per_step) {
+    TORCH_CHECK_VALUE(*options.elements_per_step >= 1, kSampleFromDatasetsName,
+                      ": `elements_per_step` must be at least 1, but is ", *options.elements_per_step, ".");
+    steps = std::make_shared<const BatchSchedule>(kSampleFromDatasetsName, *options.elements_per_step);
   }
-  TORCH_CHECK_VALUE(weights.empty() || std::accumulate(weights.begin(), weights.end(), 0.0) > 0,
-                    kSampleFromDatasetsName, ": `weights` must not all be 0.");
-  return std::make_shared<SampleNode>(std::move(inputs), std::move(options));
+  return std::make_shared<SampleNode>(std::move(inputs), std::move(options), std::move(steps));
 }
 
 }  // namespace torch_distinput::ops

@@ -97,7 +97,7 @@ class ZipNode final : public Node {
                                    [&](const NodePtr& input) { return input->batch_size() == first; });
     return agree ? first : std::nullopt;
   }
-  Traits traits() const override { return {.sharding = {.pass_through = true}}; }
+  Traits traits() const override { return {.sharding = {.pass_through = true, .aligns = true}}; }
 
   PlanPtr plan(const IterContext& context) const override {
     std::vector<PlanPtr> parts;

@@ -79,6 +79,34 @@ class ZipPlan final : public Plan {
     return result;
   }
 
+  std::vector<const Plan*> inputs() const override {
+    std::vector<const Plan*> inputs;
+    for (const PlanPtr& part : parts_) inputs.push_back(part.get());
+    return inputs;
+  }
+  std::int64_t num_source_rows() const override {
+    std::int64_t sum = 0;
+    for (const PlanPtr& part : parts_) sum += part->num_source_rows();
+    return sum;
+  }
+  void source_rows(std::span<std::int64_t> positions, std::vector<std::int64_t>& rows) const override {
+    for (const std::int64_t position : positions) {
+      number_side_by_side(rows, [&](const Plan& part) {
+        std::int64_t own = position;
+        part.source_rows({&own, 1}, rows);
+      });
+    }
+  }
+  void source_rows_of(std::span<const Segment> segments, std::vector<std::int64_t>& rows) const override {
+    if (!rows_agree()) return Plan::source_rows_of(segments, rows);
+    for (const Segment& segment : segments) {
+      for (std::int64_t row = segment.begin; row < segment.end; ++row) {
+        const Segment own{segment.element, row, row + 1};
+        number_side_by_side(rows, [&](const Plan& part) { part.source_rows_of({&own, 1}, rows); });
+      }
+    }
+  }
+
   std::int64_t rows(std::int64_t position) const override {
     return rows_agree() ? parts_.front()->rows(position) : kUnknownRows;
   }
@@ -113,6 +141,18 @@ class ZipPlan final : public Plan {
   }
 
  private:
+  /// Calls `append` for each part, and numbers what it appends to `rows` after the rows of the parts before.
+  template <class Append>
+  void number_side_by_side(std::vector<std::int64_t>& rows, const Append& append) const {
+    std::int64_t first = 0;
+    for (const PlanPtr& part : parts_) {
+      const auto before = std::ssize(rows);
+      append(*part);
+      for (auto row = rows.begin() + before; row != rows.end(); ++row) *row += first;
+      first += part->num_source_rows();
+    }
+  }
+
   void join_layouts() {
     RowLayout joined;
     std::vector<StructurePtr> structures;

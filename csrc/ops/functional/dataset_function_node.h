@@ -25,7 +25,9 @@ class DatasetFunctionNode : public UnaryNode {
   SpecPtr spec() const final;
   std::int64_t cardinality() const final { return kUnknownCardinality; }
   std::optional<std::int64_t> batch_size() const final { return std::nullopt; }
-  Traits traits() const final { return {.sharding = {.pass_through = true}, .rows = {.fallible = true}}; }
+  Traits traits() const final {
+    return {.sharding = {.pass_through = true, .expands = true}, .rows = {.fallible = true}};
+  }
   std::vector<const UserCode*> user_code() const final { return {function_.get()}; }
   bool yields_readers() const final;
 

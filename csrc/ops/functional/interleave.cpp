@@ -6,13 +6,13 @@
 
 #include <c10/util/Exception.h>
 
+#include "base/cpus.h"
 #include "execution/execution_context.h"
 #include "execution/open.h"
 #include "execution/own_threads.h"
 #include "ops/functional/dataset_function_node.h"
 #include "ops/functional/interleave_iterators.h"
 #include "ops/ops.h"
-#include "runtime/arena.h"
 
 namespace torch_distinput::ops {
 namespace {

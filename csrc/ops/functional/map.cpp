@@ -9,22 +9,25 @@
 
 #include <c10/util/Exception.h>
 
+#include "base/cpus.h"
 #include "core/first_row.h"
 #include "core/state_reader.h"
 #include "execution/execution_context.h"
 #include "execution/open.h"
 #include "execution/own_threads.h"
 #include "execution/skip_budget.h"
+#include "execution/tells_facts.h"
 #include "execution/unary_node.h"
 #include "kernels/row_stack.h"
 #include "kernels/rows.h"
 #include "ops/functional/dataset_function.h"
+#include "ops/functional/function_runs.h"
+#include "ops/functional/map_blocks.h"
 #include "ops/functional/map_function.h"
 #include "ops/functional/map_input.h"
 #include "ops/functional/parallel_map.h"
 #include "ops/functional/shard_marks.h"
 #include "ops/ops.h"
-#include "runtime/arena.h"
 #include "runtime/buffer_pool.h"
 #include "runtime/executor.h"
 
@@ -36,31 +39,37 @@ constexpr std::int64_t kMapAutomatic = -1;
 /// rows costs nothing beside them.
 constexpr std::int64_t kBlockBytes = std::int64_t{32} << 10;
 constexpr std::int64_t kMaxRowsOfBlock = 64;
+/// Elements that processes get at once on the random-access path, where so many are read.
+constexpr std::int64_t kProcessBlock = 64;
+/// Calls that wait or run for each process: one that it runs, and one so that it need not wait for the next.
+constexpr std::int64_t kCallsOfProcess = 2;
 
 /// Applies the function to fetched elements, or with `row_wise` to any rows of them.
 class MapPlan final : public Plan {
  public:
-  MapPlan(PlanPtr input, FunctionPtr function, const MapOptions& options, std::int64_t calls,
-          const IterContext& context)
+  MapPlan(PlanPtr input, std::shared_ptr<const MapFunction> function, const MapOptions& options,
+          std::int64_t calls, const IterContext& context)
       : input_(std::move(input)),
-        function_(std::move(function), options, context),
+        function_(std::move(function)),
         row_wise_(options.row_wise),
         calls_(calls),
+        block_(function_->runs_elsewhere() ? kProcessBlock : options.block),
         pool_(context.execution->pool) {}
 
   std::int64_t size() const override { return input_->size(); }
 
   PlanTraits traits() const override {
     PlanTraits traits = input_->traits();
-    traits.runs_user_code = traits.runs_user_code || function_.runs_user_code();
+    traits.runs_user_code = traits.runs_user_code || function_->runs_user_code();
     traits.num_parallel_calls = std::max(traits.num_parallel_calls, calls_);
+    traits.block = std::max(traits.block, block_);
     return traits;
   }
 
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
     const std::vector<std::int64_t> numbers(positions.begin(), positions.end());
     std::vector<Element> elements = fetch_input(positions);
-    function_.apply(elements, numbers);
+    function_->apply(elements, numbers);
     return elements;
   }
 
@@ -77,7 +86,7 @@ class MapPlan final : public Plan {
       const Element block = gather_input(here);
       for (std::int64_t i = 0; i < std::ssize(numbers); ++i) {
         Element row = take_row(block, i, "map");
-        function_.apply({&row, 1}, {&numbers[static_cast<std::size_t>(i)], 1});
+        function_->apply({&row, 1}, {&numbers[static_cast<std::size_t>(i)], 1});
         batch.add(std::move(row));
       }
     }
@@ -94,9 +103,18 @@ class MapPlan final : public Plan {
     if (!row_wise_) return Plan::take_rows(segments);
     Element rows = input_->take_rows(segments);
     const std::int64_t number = segments.front().element;
-    function_.apply({&rows, 1}, {&number, 1});
+    function_->apply({&rows, 1}, {&number, 1});
     return rows;
   }
+  std::vector<const Plan*> inputs() const override { return {input_.get()}; }
+  std::int64_t num_source_rows() const override { return input_->num_source_rows(); }
+  void source_rows(std::span<std::int64_t> positions, std::vector<std::int64_t>& rows) const override {
+    input_->source_rows(positions, rows);
+  }
+  void source_rows_of(std::span<const Segment> segments, std::vector<std::int64_t>& rows) const override {
+    row_wise_ ? input_->source_rows_of(segments, rows) : Plan::source_rows_of(segments, rows);
+  }
+  std::vector<std::int64_t> block_starts() const override { return input_->block_starts(); }
   std::vector<std::int64_t> sampled(std::int64_t position) const override {
     return input_->sampled(position);
   }
@@ -108,7 +126,7 @@ class MapPlan final : public Plan {
  private:
   /// The rows of a native function share a block, because one block a row costs as much as a short function.
   /// A user's function may keep or pickle its rows, so each of those has a block of its own.
-  bool shares_blocks() const { return input_->layout() != nullptr && !function_.runs_user_code(); }
+  bool shares_blocks() const { return input_->layout() != nullptr && !function_->runs_user_code(); }
 
   std::size_t rows_of_block() const {
     const std::int64_t bytes = input_->least_bytes();
@@ -134,9 +152,10 @@ class MapPlan final : public Plan {
   }
 
   PlanPtr input_;
-  MapFunction function_;
+  std::shared_ptr<const MapFunction> function_;
   bool row_wise_;
   std::int64_t calls_;
+  std::int64_t block_;
   std::shared_ptr<BufferPool> pool_;
 };
 
@@ -199,16 +218,20 @@ bool holds_datasets(const ElementSpec& spec) {
 /// unknown after it, as in tf.data; with `row_wise`, rows are known to stay. Random access if the input has
 /// it, unless rows that fail are skipped. Without `element_spec`, the spec runs the function once, on the
 /// first element.
-class MapNode final : public UnaryNode, public OwnThreads {
+class MapNode final : public UnaryNode, public OwnThreads, public TellsFacts {
  public:
   MapNode(NodePtr input, FunctionPtr function, MapOptions options)
-      : UnaryNode(std::move(input)), function_(std::move(function)), options_(std::move(options)) {}
+      : UnaryNode(std::move(input)),
+        function_(std::move(function)),
+        options_(std::move(options)),
+        runs_(function_) {}
 
   std::string_view name() const override { return "map"; }
   std::string describe() const override {
     const auto& calls = options_.num_parallel_calls;
     std::string text = "map(" + function_->name();
     if (calls) text += ", num_parallel_calls=" + std::to_string(*calls);
+    if (runs_.asked() > 0) text += ", num_workers=" + std::to_string(runs_.asked());
     if (!options_.deterministic) text += ", deterministic=False";
     if (options_.element_spec) text += ", element_spec=" + to_string(*options_.element_spec);
     if (options_.row_wise) text += ", row_wise=True";
@@ -227,7 +250,8 @@ class MapNode final : public UnaryNode, public OwnThreads {
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
   std::vector<const UserCode*> user_code() const override { return {function_.get()}; }
   Traits traits() const override {
-    return {.sharding = {.pass_through = true}, .rows = {.fallible = true, .row_wise = options_.row_wise}};
+    return {.sharding = {.pass_through = true},
+            .rows = {.fallible = true, .row_wise = options_.row_wise, .follows = Follows::kEach}};
   }
 
   bool yields_readers() const override {
@@ -246,28 +270,42 @@ class MapNode final : public UnaryNode, public OwnThreads {
     if (context.execution->options.skip) return nullptr;
     PlanPtr elements = input().plan(context.input(0));
     if (elements == nullptr) return nullptr;
-    return std::make_shared<MapPlan>(std::move(elements), function_, options_, calls(), context);
+    return std::make_shared<MapPlan>(std::move(elements), function_of(context), options_, calls(), context);
   }
 
   IteratorPtr iterate(const IterContext& context) const override {
     IteratorPtr elements = open_iterator(input_ptr(), context.input(0));
-    auto function = std::make_shared<const MapFunction>(function_, options_, context);
+    auto function = function_of(context);
+    if (options_.block > 1)
+      return map_blocks(std::move(elements), std::move(function), options_.block, context);
     if (calls() == 0) return std::make_unique<MapIterator>(std::move(elements), std::move(function), context);
     const bool ordered = context.execution->keeps_order(options_.deterministic);
     return (ordered ? ordered_parallel_map : unordered_parallel_map)(std::move(elements), std::move(function),
                                                                      calls(), context);
   }
 
+  std::string facts(const IterContext& /*context*/) const override {
+    if (runs_.asked() == 0) return "";
+    if (runs_.count() == 0) return "this process runs " + function_->name() + ": it may have no children";
+    return std::to_string(runs_.count()) + " processes run " + function_->name();
+  }
+
   ThreadUse work_threads(const IterContext& context) const override {
-    if (calls() == 0) return {};
+    if (calls() == 0 || options_.block > 1) return {};
+    if (runs_.count() > 0) return {"processes", runs_.count()};
     const std::int64_t arena = context.execution->executor->concurrency();
     return function_->runs_user_code() && arena > 0 ? ThreadUse{kMapThreads, calls()}
                                                     : ThreadUse{kArenaThreads, arena};
   }
 
  private:
-  /// The number of parallel calls; 0 if `num_parallel_calls` is not set.
+  std::shared_ptr<const MapFunction> function_of(const IterContext& context) const {
+    return std::make_shared<const MapFunction>(function_, options_, context, runs_.of(*context.execution));
+  }
+
+  /// The number of parallel calls; 0 if nothing asks for any.
   std::int64_t calls() const {
+    if (const std::int64_t processes = runs_.count()) return kCallsOfProcess * processes;
     const std::int64_t asked = options_.num_parallel_calls.value_or(0);
     return asked == kMapAutomatic ? available_cpus() : asked;
   }
@@ -280,7 +318,8 @@ class MapNode final : public UnaryNode, public OwnThreads {
     return first_row(options, [this](const Options& with) {
       const IterContext context = epoch_context(make_execution_context(with), 0, 0, /*stream_only=*/false);
       MapIterator results(open_iterator(without_shard_marks(input_ptr()), context.input(0)),
-                          std::make_shared<const MapFunction>(function_, options_, context), context);
+                          std::make_shared<const MapFunction>(function_, options_, context, nullptr),
+                          context);
       return results.next();
     });
   }
@@ -303,6 +342,7 @@ class MapNode final : public UnaryNode, public OwnThreads {
   FunctionPtr function_;
   MapOptions options_;
   SpecProbe spec_;
+  FunctionRuns runs_;
   mutable std::atomic<int> readers_{kNotLooked};  ///< 1 if the first result holds datasets of files, else 0
 };
 
@@ -313,6 +353,7 @@ NodePtr map(NodePtr input, FunctionPtr function, MapOptions options) {
   const std::int64_t calls = options.num_parallel_calls.value_or(1);
   TORCH_CHECK_VALUE(calls >= 1 || calls == kMapAutomatic,
                     "map: `num_parallel_calls` must be at least 1, or -1 for automatic, but is ", calls, ".");
+  TORCH_CHECK_VALUE(options.block >= 1, "map: `block` must be at least 1, but is ", options.block, ".");
   return std::make_shared<MapNode>(std::move(input), std::move(function), std::move(options));
 }
 

@@ -2,11 +2,13 @@
 #include "ops/functional/map_calls.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/polling.h"
 #include "base/stage.h"
 #include "core/interrupt_watch.h"
+#include "core/stop_scope.h"
 #include "runtime/worker_thread.h"
 #include "torch_distinput/interrupt.h"
 
@@ -15,6 +17,8 @@ namespace {
 
 /// While the oldest call hangs, the list of calls may grow to this multiple of the calls under way.
 constexpr std::int64_t kMaxAhead = 16;
+/// How long elements are read for one call, so that those of a slow input are not held back.
+constexpr std::chrono::milliseconds kReadTime{2};
 
 }  // namespace
 
@@ -36,7 +40,12 @@ MapRunner::~MapRunner() {
 void MapRunner::start(MapCallPtr call) {
   if (executor_->concurrency() == 0) return;
   executor_->submit([shared = shared_.share(), call = std::move(call)] {
-    if (claim(*shared, *call)) run(*shared, *call);
+    if (!claim(*shared, *call)) return;
+    const StopScope scope([&shared] {
+      const std::lock_guard lock(shared->mutex);
+      return shared->stopped;
+    });
+    run(*shared, *call);
   });
 }
 
@@ -51,9 +60,9 @@ bool MapRunner::claim(Shared& shared, MapCall& call) {
 void MapRunner::run(Shared& shared, MapCall& call) noexcept {
   StageScope work(Stage::kBuild);
   try {
-    shared.function->apply({&call.element, 1}, {&call.number, 1});
+    call.errors = shared.function->try_each(call.elements, call.numbers);
   } catch (...) {
-    call.error = std::current_exception();
+    call.errors.assign(call.elements.size(), std::current_exception());
   }
   work.end();
   const std::lock_guard lock(shared.mutex);
@@ -62,8 +71,21 @@ void MapRunner::run(Shared& shared, MapCall& call) noexcept {
   shared.changed.notify_all();
 }
 
+/// An interrupt of a wait for other processes loses nothing: they got copies, so that the call can run again.
+void MapRunner::help(MapCall& call) {
+  if (!claim(*shared_, call)) return;
+  std::vector<Element> arguments = call.elements;
+  const InterruptWatch watch;
+  run(*shared_, call);
+  if (!watch.interrupt() || !shared_->function->runs_elsewhere()) return;
+  const std::lock_guard lock(shared_->mutex);
+  call.elements = std::move(arguments);
+  call.phase = MapCall::Phase::kWaiting;
+  std::rethrow_exception(watch.interrupt());
+}
+
 void MapRunner::finish(MapCall& call) {
-  if (helps_ && claim(*shared_, call)) run(*shared_, call);
+  if (helps_) help(call);
   std::unique_lock lock(shared_->mutex);
   wait_polling(shared_->changed, lock, interrupt_check(),
                [&] { return call.phase == MapCall::Phase::kDone; });
@@ -72,7 +94,7 @@ void MapRunner::finish(MapCall& call) {
 MapCallPtr MapRunner::finish_any(const std::deque<MapCallPtr>& calls) {
   const auto find = [&](MapCall::Phase phase) {
     const auto found = std::find_if(calls.begin(), calls.end(), [&](const MapCallPtr& call) {
-      return !call->delivered && call->phase == phase;
+      return !call->delivered() && call->phase == phase;
     });
     return found == calls.end() ? nullptr : *found;
   };
@@ -116,21 +138,40 @@ bool MapCalls::full() const {
 void MapCalls::read() {
   auto call = std::make_shared<MapCall>();
   call->before = input_.save();
+  const std::int64_t most = function_->worth_a_call();
+  const auto end = std::chrono::steady_clock::now() + kReadTime;
+  std::int64_t bytes = 0;
+  std::exception_ptr interrupt;  // what was read before it is kept
+  try {
+    while (read_into(*call)) {
+      bytes += call->elements.back().bytes();
+      if (std::ssize(call->elements) >= most || bytes >= kMostBytesOfCall) break;
+      if (std::chrono::steady_clock::now() >= end) break;
+    }
+  } catch (...) {
+    interrupt = std::current_exception();
+  }
+  if (!call->elements.empty()) {
+    calls_.push_back(call);
+    ++undelivered_;
+    runner_->start(std::move(call));
+  }
+  if (interrupt) std::rethrow_exception(interrupt);
+}
+
+bool MapCalls::read_into(MapCall& call) {
   const InterruptWatch watch;
   try {
     std::optional<MapInput::Item> item = input_.next();
     ended_ = !item.has_value();
-    if (ended_) return;
-    call->number = item->number;
-    call->element = std::move(item->element);
+    if (ended_) return false;
+    call.numbers.push_back(item->number);
+    call.elements.push_back(std::move(item->element));
   } catch (...) {
     if (watch.interrupt()) throw;
     input_error_ = std::current_exception();
-    return;
   }
-  calls_.push_back(call);
-  ++undelivered_;
-  runner_->start(std::move(call));
+  return !input_error_;
 }
 
 MapCallPtr MapCalls::oldest() {
@@ -141,26 +182,27 @@ MapCallPtr MapCalls::oldest() {
 
 MapCallPtr MapCalls::any() { return undelivered_ == 0 ? nullptr : runner_->finish_any(calls_); }
 
-void MapCalls::deliver(MapCall& call) {
-  call.delivered = true;
+void MapCalls::deliver_next(MapCall& call) {
+  ++call.next;
+  if (!call.delivered()) return;
   --undelivered_;
-  while (!calls_.empty() && calls_.front()->delivered) calls_.pop_front();
+  while (!calls_.empty() && calls_.front()->delivered()) calls_.pop_front();
 }
 
 State MapCalls::save() const {
   if (calls_.empty()) return input_.save();
   State state = calls_.front()->before;
   State::List delivered = state.at("delivered").as_list();
-  for (const MapCallPtr& call : calls_) {
-    if (call->delivered) delivered.emplace_back(call->number);
-  }
+  for (const MapCallPtr& call : calls_)
+    delivered.insert(delivered.end(), call->numbers.begin(),
+                     call->numbers.begin() + std::ptrdiff_t(call->next));
   state.set("delivered", std::move(delivered));
   return state;
 }
 
 void MapCalls::stop() {
   runner_.reset();
-  for (const MapCallPtr& call : calls_) call->element = Element();
+  for (const MapCallPtr& call : calls_) call->elements.clear();
   calls_.clear();
 }
 

@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/process_owned.h"
 #include "ops/functional/map_function.h"
@@ -16,16 +17,22 @@
 
 namespace torch_distinput {
 
-/// One call of the function of a `map`.
+/// One call of the function of a `map`, for consecutive elements: one, or where other processes run the
+/// function as many as are worth a message.
 struct MapCall {
   /// kWaiting until a thread claims the call.
   enum class Phase { kWaiting, kRunning, kDone };
 
-  State before;                   ///< the input's state before the element
-  std::int64_t number;            ///< the number of the element
-  Element element;                ///< the argument; the result once the call is done
-  std::exception_ptr error;       ///< what the call threw
-  bool delivered = false;         ///< used by the consumer only
+  bool delivered() const { return next == elements.size(); }
+
+  State before;  ///< the input's state before the first element
+
+  // An entry for each element.
+  std::vector<std::int64_t> numbers;       ///< in the dataset
+  std::vector<Element> elements;           ///< the arguments; the results once the call is done
+  std::vector<std::exception_ptr> errors;  ///< what was thrown for it; null: nothing
+
+  std::size_t next = 0;           ///< the element that is delivered next; used by the consumer only
   Phase phase = Phase::kWaiting;  ///< guarded by the mutex of the MapRunner
 };
 /// Shared by the consumer and the task that runs the call.
@@ -61,6 +68,7 @@ class MapRunner {
   };
   static bool claim(Shared& shared, MapCall& call);
   static void run(Shared& shared, MapCall& call) noexcept;
+  void help(MapCall& call);
 
   ProcessOwned<Shared> shared_;
   std::shared_ptr<Executor> executor_;
@@ -85,8 +93,9 @@ class MapCalls {
   MapCallPtr oldest();
   /// Waits for any call that is not delivered and returns it; null at the end.
   MapCallPtr any();
-  /// Removes a returned call from the list, or marks it as delivered if older ones are under way.
-  void deliver(MapCall& call);
+  /// Marks the next element of a returned call as delivered. A call whose elements are all delivered is
+  /// removed from the list once no older one is in it.
+  void deliver_next(MapCall& call);
 
   /// The state of a MapInput for which the calls under way have not been read.
   State save() const;
@@ -96,6 +105,8 @@ class MapCalls {
  private:
   bool full() const;
   void read();
+  /// Appends the next element of the input to `call`; false at the end and after an error of the input.
+  bool read_into(MapCall& call);
   void stop();
 
   MapInput input_;

@@ -23,39 +23,66 @@ std::string name_of_row(const RowScope& rows, std::span<const std::int64_t> numb
 
 }  // namespace
 
-MapFunction::MapFunction(FunctionPtr function, const MapOptions& options, const IterContext& context)
+MapFunction::MapFunction(FunctionPtr function, const MapOptions& options, const IterContext& context,
+                         std::shared_ptr<FunctionProcesses> processes)
     : function_(std::move(function)),
+      processes_(std::move(processes)),
       spec_(options.element_spec),
       row_wise_(options.row_wise),
       call_("map(" + function_->name() + ")"),
       key_(context.rows_key()) {}
 
 void MapFunction::apply(std::span<Element> elements, std::span<const std::int64_t> numbers) const {
-  std::vector<std::optional<std::int64_t>> rows;
-  if (row_wise_) {
-    for (const Element& element : elements) rows.push_back(element.rows());
+  if (processes_) {
+    for (const std::exception_ptr& error : try_each(elements, numbers)) {
+      if (error) std::rethrow_exception(error);
+    }
+    return;
   }
+  const std::vector<Rows> rows = rows_of(elements);
   {
-    const RowScope rows_of(key_, numbers);
-    const auto where = [&] { return call_ + ": " + name_of_row(rows_of, numbers); };
+    const RowScope rows_of_call(key_, numbers);
+    const auto where = [&] { return call_ + ": " + name_of_row(rows_of_call, numbers); };
     locate_errors(*function_, where, [&] { function_->apply(elements); });
   }
-  for (std::size_t i = 0; i < elements.size(); ++i) {
-    check(elements[i], numbers[i]);
-    if (!row_wise_ || !rows[i]) continue;
-    const std::optional<std::int64_t> returned = elements[i].rows();
-    TORCH_CHECK_VALUE(returned == rows[i], call_, ": element ", numbers[i],
-                      ": with `row_wise=True` the function must return as many rows as it gets, but got ",
-                      *rows[i], " rows and returned ", text(returned), " rows.");
-  }
+  for (std::size_t i = 0; i < elements.size(); ++i) check(elements[i], numbers[i], rows[i]);
 }
 
-void MapFunction::check(const Element& result, std::int64_t number) const {
+std::vector<std::exception_ptr> MapFunction::try_each(std::span<Element> elements,
+                                                      std::span<const std::int64_t> numbers) const {
+  const std::vector<Rows> rows = rows_of(elements);
+  std::vector<std::exception_ptr> errors(elements.size());
+  if (processes_) errors = processes_->apply(elements, key_, numbers);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    if (errors[i]) continue;
+    try {
+      processes_ ? check(elements[i], numbers[i], rows[i])
+                 : apply(elements.subspan(i, 1), numbers.subspan(i, 1));
+    } catch (...) {
+      errors[i] = std::current_exception();
+    }
+  }
+  return errors;
+}
+
+std::vector<MapFunction::Rows> MapFunction::rows_of(std::span<const Element> elements) const {
+  std::vector<Rows> rows(elements.size());
+  for (std::size_t i = 0; row_wise_ && i < elements.size(); ++i) rows[i] = elements[i].rows();
+  return rows;
+}
+
+/// `rows`: those of the argument, where the result must have as many.
+void MapFunction::check(const Element& result, std::int64_t number, const Rows& rows) const {
   if (spec_) {
     check_element(result, *spec_, call_ + ": element " + std::to_string(number));
   } else {
     type_.check(result, number, call_);
   }
+  if (!rows) return;
+  const Rows returned = result.rows();
+  TORCH_CHECK_VALUE(returned == rows, call_, ": element ", number,
+                    ": with `row_wise=True` the function must return as many rows as it gets, but got ",
+                    *rows, " rows and returned ", text(returned), " rows.");
 }
 
 }  // namespace torch_distinput

@@ -9,6 +9,9 @@
 
 namespace torch_distinput {
 
+/// The elements that a function gets at once may take as much, so that elements of any size fit into memory.
+inline constexpr std::int64_t kMostBytesOfCall = std::int64_t{8} << 20;
+
 /// The numbered elements of the input of a `map` on the sequential path. All iterators of `map` have this
 /// state, so that any of them can resume from the state of another. One thread at a time.
 class MapInput {

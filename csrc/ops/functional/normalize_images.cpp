@@ -116,7 +116,8 @@ class NormalizeImagesNode final : public UnaryNode {
     return std::make_shared<const ElementSpec>(std::move(spec));
   }
   Traits traits() const override {
-    return {.sharding = {.pass_through = true}, .rows = {.fallible = true, .row_wise = true}};
+    return {.sharding = {.pass_through = true},
+            .rows = {.fallible = true, .row_wise = true, .follows = Follows::kEach}};
   }
 
   PlanPtr plan(const IterContext& context) const override {

@@ -8,18 +8,21 @@
 #include "execution/execution_context.h"
 #include "execution/skip_budget.h"
 #include "ops/functional/map_calls.h"
+#include "torch_distinput/process_function.h"
 
 namespace torch_distinput {
 namespace {
 
-/// Returns the result of a finished call; nullopt if it failed and is skipped.
-std::optional<Element> result(MapCall& call, SkipBudget& budget) {
-  if (call.error == nullptr) {
+/// Returns a result of a finished call; nullopt if the element failed and is skipped.
+std::optional<Element> result(MapCall& call, std::size_t index, SkipBudget& budget) {
+  if (call.errors[index] == nullptr) {
     budget.pass();
-    return std::move(call.element);
+    return std::move(call.elements[index]);
   }
   try {
-    std::rethrow_exception(call.error);
+    std::rethrow_exception(call.errors[index]);
+  } catch (const LostProcessError&) {
+    throw;
   } catch (...) {
     budget.fail();
   }
@@ -43,8 +46,9 @@ class ParallelMap final : public Iterator {
         budget_.end();
         return std::nullopt;
       }
-      calls_.deliver(*call);
-      if (std::optional<Element> element = result(*call, budget_)) return element;
+      const std::size_t index = call->next;
+      calls_.deliver_next(*call);
+      if (std::optional<Element> element = result(*call, index, budget_)) return element;
     }
   }
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ops/images/image_steps.h"
-#include "runtime/permutation.h"
+#include "runtime/mix_keys.h"
 
 namespace torch_distinput {
 namespace {

@@ -91,7 +91,9 @@ class ImageNode final : public UnaryNode {
   }
 
   SpecPtr spec() const override { return spec_; }
-  Traits traits() const override { return {.sharding = {.pass_through = true}, .rows = {.fallible = true}}; }
+  Traits traits() const override {
+    return {.sharding = {.pass_through = true}, .rows = {.fallible = true, .follows = Follows::kEach}};
+  }
 
   PlanPtr plan(const IterContext& context) const override {
     if (context.execution->options.skip) return nullptr;

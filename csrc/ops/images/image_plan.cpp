@@ -97,6 +97,12 @@ class ImagePlan final : public Plan {
     batch.leaves()[program_.leaf()] = std::move(images.element.leaves().front());
     return batch;
   }
+  std::vector<const Plan*> inputs() const override { return {input_.get()}; }
+  std::int64_t num_source_rows() const override { return input_->num_source_rows(); }
+  void source_rows(std::span<std::int64_t> positions, std::vector<std::int64_t>& rows) const override {
+    input_->source_rows(positions, rows);
+  }
+  std::vector<std::int64_t> block_starts() const override { return input_->block_starts(); }
   std::vector<std::int64_t> sampled(std::int64_t position) const override {
     return input_->sampled(position);
   }

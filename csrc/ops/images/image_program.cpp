@@ -10,7 +10,7 @@
 #include "kernels/dense.h"
 #include "kernels/host_memory.h"
 #include "kernels/images/planes.h"
-#include "runtime/permutation.h"
+#include "runtime/mix_keys.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {

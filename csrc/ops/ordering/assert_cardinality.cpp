@@ -71,7 +71,9 @@ class AssertCardinalityNode final : public UnaryNode {
     return assert_cardinality(std::move(inputs.at(0)), expected_);
   }
   std::int64_t cardinality() const override { return expected_; }
-  Traits traits() const override { return {.sharding = {.pass_through = true, .asserts_size = true}}; }
+  Traits traits() const override {
+    return {.sharding = {.pass_through = true, .asserts_size = true}, .rows = {.follows = Follows::kSame}};
+  }
 
   /// A plan knows its size; if that is right, there is nothing to check.
   PlanPtr plan(const IterContext& context) const override {

@@ -59,6 +59,12 @@ class EnumeratePlan final : public Plan {
     }
     return elements;
   }
+  std::vector<const Plan*> inputs() const override { return {input_.get()}; }
+  std::int64_t num_source_rows() const override { return input_->num_source_rows(); }
+  void source_rows(std::span<std::int64_t> positions, std::vector<std::int64_t>& rows) const override {
+    input_->source_rows(positions, rows);
+  }
+  std::vector<std::int64_t> block_starts() const override { return input_->block_starts(); }
   std::vector<std::int64_t> sampled(std::int64_t position) const override {
     return input_->sampled(position);
   }
@@ -119,7 +125,7 @@ class EnumerateNode final : public UnaryNode {
     return std::make_shared<ElementSpec>(std::move(spec));
   }
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
-  Traits traits() const override { return {}; }
+  Traits traits() const override { return {.rows = {.follows = Follows::kEach}}; }
 
   PlanPtr plan(const IterContext& context) const override {
     PlanPtr elements = input().plan(context.input(0));

@@ -8,6 +8,7 @@
 
 #include "core/state_reader.h"
 #include "execution/any_op.h"
+#include "execution/draws_files.h"
 #include "execution/index_plan.h"
 #include "execution/open.h"
 #include "execution/part_plan.h"
@@ -45,7 +46,16 @@ class RepeatPlan final : public PartPlan {
 
   std::int64_t size() const override { return size_; }
   PlanTraits traits() const override { return first_->traits(); }
+  std::vector<const Plan*> inputs() const override { return {first_.get()}; }
+  std::int64_t num_source_rows() const override { return first_->num_source_rows(); }
+  SourceRow source_row(std::int64_t row) const override {
+    TORCH_CHECK_VALUE(!draws_files(*input_),
+                      "repeat: each round reads the files in an order of its own, so that "
+                      "the number of a row does not tell its file; give the files in a fixed order.");
+    return PartPlan::source_row(row);
+  }
   const RowLayout* layout() const override { return first_->layout(); }
+  bool knows_lengths(std::size_t leaf) const override { return first_->knows_lengths(leaf); }
 
   std::int64_t rows_before(std::int64_t position) const override {
     const Place place = locate(position);
@@ -88,6 +98,9 @@ class RepeatPlan final : public PartPlan {
     if (rounds_.size() > kRoundsKept) rounds_.pop_back();
     return plan;
   }
+
+  /// Each round reads the same source.
+  std::int64_t first_source_row(std::int64_t) const override { return 0; }
 
   NodePtr input_;
   IterContext context_;
@@ -168,6 +181,11 @@ class RepeatNode final : public UnaryNode {
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return repeat(std::move(inputs.at(0)), count_);
   }
+  Traits traits() const override {
+    return {.sharding = {.pass_through = true},
+            .rows = {.follows = Follows::kChosen},
+            .order = {.permutes = true}};
+  }
 
   std::int64_t cardinality() const override {
     const std::int64_t round = input().cardinality();
@@ -178,9 +196,10 @@ class RepeatNode final : public UnaryNode {
     return round < 0 ? round : all;
   }
 
+  /// None where rounds may differ in their number of elements.
   PlanPtr plan(const IterContext& context) const override {
     PlanPtr first = input().plan(context.round(0).input(0));
-    if (first == nullptr) return nullptr;
+    if (first == nullptr || input().cardinality() == kUnknownCardinality) return nullptr;
     const std::int64_t size = size_of_rounds(first->size());
     if (size == 0) return slice_plan(std::move(first), 0, 0);
     return std::make_shared<RepeatPlan>(input_ptr(), context, std::move(first), size);

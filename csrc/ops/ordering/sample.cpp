@@ -19,9 +19,9 @@
 #include "execution/execution_context.h"
 #include "execution/index_plan.h"
 #include "execution/open.h"
+#include "execution/reads_whole.h"
 #include "execution/unary_node.h"
 #include "ops/ops.h"
-#include "ops/ordering/reads_whole.h"
 #include "runtime/alias_table.h"
 #include "runtime/weighted_order.h"
 
@@ -195,7 +195,9 @@ class SampleRowsNode final : public UnaryNode {
   std::int64_t cardinality() const override { return sampler_->num_samples(); }
   /// Not pass-through: weights belong to the elements of the whole input, so files must not be sharded before
   /// it.
-  Traits traits() const override { return {.order = {.random = true, .unseeded = !seed_.has_value()}}; }
+  Traits traits() const override {
+    return {.rows = {.follows = Follows::kChosen}, .order = {.random = true, .unseeded = !seed_.has_value()}};
+  }
   LastNormalizationPtr last_normalization() const override { return input().last_normalization(); }
 
   PlanPtr plan(const IterContext& context) const override {

@@ -28,6 +28,26 @@ class SelectPlan final : public IndexPlan {
  public:
   SelectPlan(PlanPtr input, at::Tensor indices) : IndexPlan(std::move(input)), indices_(std::move(indices)) {}
   std::int64_t size() const override { return indices_.numel(); }
+  /// The chosen rows are a dataset of their own, numbered by their places in `indices`.
+  std::int64_t num_source_rows() const override { return size(); }
+  void source_rows(std::span<std::int64_t> positions, std::vector<std::int64_t>& rows) const override {
+    rows.insert(rows.end(), positions.begin(), positions.end());
+  }
+  void source_rows_of(std::span<const Segment> segments, std::vector<std::int64_t>& rows) const override {
+    std::int64_t last = -1;
+    for (const Segment& segment : segments) {
+      if (segment.end == segment.begin || segment.element == last) continue;
+      last = segment.element;
+      rows.push_back(last);
+    }
+  }
+
+  /// The element's first source row tells where it lies.
+  SourceRow source_row(std::int64_t row) const override {
+    std::vector<std::int64_t> rows;
+    IndexPlan::source_rows({&row, 1}, rows);
+    return input().source_row(rows.front());
+  }
 
  private:
   void translate(std::span<std::int64_t> positions) const override {
@@ -93,7 +113,7 @@ class SelectNode final : public UnaryNode {
   std::int64_t cardinality() const override { return indices_.numel(); }
   /// Not pass-through: indices refer to the elements of the whole input, so files must not be sharded before
   /// it.
-  Traits traits() const override { return {}; }
+  Traits traits() const override { return {.rows = {.follows = Follows::kChosen}}; }
   LastNormalizationPtr last_normalization() const override { return input().last_normalization(); }
 
   PlanPtr plan(const IterContext& context) const override {

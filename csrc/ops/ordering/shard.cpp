@@ -99,7 +99,10 @@ class ShardNode final : public UnaryNode {
         require_non_empty_(require_non_empty) {}
 
   std::string_view name() const override { return "shard"; }
-  Traits traits() const override { return {.sharding = {.pass_through = true}, .order = {.counts = true}}; }
+  Traits traits() const override {
+    return {
+        .sharding = {.pass_through = true}, .rows = {.follows = Follows::kChosen}, .order = {.counts = true}};
+  }
   std::string describe() const override {
     return "shard(num_shards=" + std::to_string(num_shards_) + ", index=" + std::to_string(index_) + ")";
   }

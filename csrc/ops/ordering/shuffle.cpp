@@ -1,5 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -10,9 +11,10 @@
 #include "execution/execution_context.h"
 #include "execution/index_plan.h"
 #include "execution/open.h"
+#include "execution/reads_whole.h"
 #include "execution/unary_node.h"
 #include "ops/ops.h"
-#include "ops/ordering/reads_whole.h"
+#include "ops/ordering/block_shuffle.h"
 #include "ops/ordering/shuffle_iterators.h"
 #include "runtime/permutation.h"
 
@@ -69,7 +71,11 @@ class ShuffleNode final : public UnaryNode {
 
   Traits traits() const override {
     return {.sharding = {.pass_through = true},
-            .order = {.random = true, .unseeded = !options_.seed.has_value()}};
+            .rows = {.follows = Follows::kChosen},
+            .order = {.random = true,
+                      .unseeded = !options_.seed.has_value(),
+                      .permutes = true,
+                      .fixed = options_.seed.has_value() && !options_.reshuffle_each_iteration}};
   }
 
   PlanPtr plan(const IterContext& context) const override {
@@ -95,7 +101,12 @@ class ShuffleNode final : public UnaryNode {
     }
     if (!context.stream_only && input().plan(below) == nullptr)
       refuse_stream("shuffle: a full shuffle", input(), below, "give `buffer_size`, or shuffle before it");
-    return buffered_shuffle_iterator(input_ptr(), below, key(context));
+    return buffered_shuffle_iterator(input_ptr(), below, [key = key(context)](std::int64_t size) {
+      std::vector<std::int64_t> order(static_cast<std::size_t>(size));
+      std::iota(order.begin(), order.end(), std::int64_t{0});
+      Permutation(size, key).apply(order);
+      return order;
+    });
   }
 
  private:
@@ -110,14 +121,16 @@ class ShuffleNode final : public UnaryNode {
 }  // namespace
 
 NodePtr shuffle(NodePtr input, ShuffleOptions options) {
+  if (options.blocks) return block_shuffle(std::move(input), options);
   TORCH_CHECK_VALUE(!options.buffer_size || *options.buffer_size >= 1,
                     "shuffle: `buffer_size` must be at least 1, or None for a full shuffle, but is ",
                     options.buffer_size.value_or(0), ".");
   if (!options.buffer_size) {
     const std::int64_t length = input->cardinality();
+    const bool endless = length == kInfiniteCardinality;
     TORCH_CHECK_VALUE(length >= 0, "shuffle: a full shuffle needs a known length, but that of `",
-                      input->describe(), "` is ", length == kInfiniteCardinality ? "infinite" : "unknown",
-                      "; give `buffer_size`.");
+                      input->describe(), "` is ", endless ? "infinite" : "unknown", "; give `buffer_size`",
+                      endless ? "." : ", or tell the length by `assert_cardinality`.");
   }
   return std::make_shared<ShuffleNode>(std::move(input), options);
 }

@@ -113,13 +113,14 @@ class WindowedShuffleIterator final : public Iterator {
 
 class BufferedShuffleIterator final : public Iterator {
  public:
-  BufferedShuffleIterator(NodePtr input, const IterContext& context, std::uint64_t key)
-      : input_(std::move(input)), context_(context), key_(key) {}
+  BufferedShuffleIterator(NodePtr input, const IterContext& context, OrderOfAll order_of_all)
+      : input_(std::move(input)), context_(context), order_of_all_(std::move(order_of_all)) {}
 
   std::optional<Element> next() override {
-    if (!permutation_) read_all();
-    if (position_ == permutation_->size()) return std::nullopt;
-    return std::move(elements_[static_cast<std::size_t>((*permutation_)(position_++))]);
+    if (!order_) read_all();
+    if (position_ == std::ssize(*order_)) return std::nullopt;
+    const std::int64_t number = (*order_)[static_cast<std::size_t>(position_++)];
+    return std::move(elements_[static_cast<std::size_t>(number)]);
   }
 
   State save() const override { return State().set("position", position_); }
@@ -127,7 +128,7 @@ class BufferedShuffleIterator final : public Iterator {
   void load(const State& state) override {
     position_ = StateReader(state, kShuffleIteratorsName).count("position");
     elements_.clear();
-    permutation_.reset();
+    order_.reset();
   }
 
  private:
@@ -135,18 +136,17 @@ class BufferedShuffleIterator final : public Iterator {
     const IteratorPtr input = open_iterator(input_, context_);
     elements_.clear();
     while (std::optional<Element> element = input->next()) elements_.push_back(std::move(*element));
-    permutation_.emplace(static_cast<std::int64_t>(elements_.size()), key_);
-    TORCH_CHECK_VALUE(position_ <= permutation_->size(), kShuffleIteratorsName,
-                      ": the saved `position` must be in [0, ", permutation_->size(), "], but is ", position_,
-                      ".");
+    order_ = order_of_all_(std::ssize(elements_));
+    TORCH_CHECK_VALUE(position_ <= std::ssize(*order_), kShuffleIteratorsName,
+                      ": the saved `position` must be in [0, ", order_->size(), "], but is ", position_, ".");
   }
 
   NodePtr input_;
   IterContext context_;
-  std::uint64_t key_;
+  OrderOfAll order_of_all_;
   std::int64_t position_ = 0;
   std::vector<Element> elements_;
-  std::optional<Permutation> permutation_;  ///< unset until all elements are read
+  std::optional<std::vector<std::int64_t>> order_;  ///< unset until all elements are read
 };
 
 }  // namespace
@@ -155,8 +155,8 @@ IteratorPtr windowed_shuffle_iterator(IteratorPtr input, std::int64_t window, st
   return std::make_unique<WindowedShuffleIterator>(std::move(input), window, key);
 }
 
-IteratorPtr buffered_shuffle_iterator(NodePtr input, const IterContext& input_context, std::uint64_t key) {
-  return std::make_unique<BufferedShuffleIterator>(std::move(input), input_context, key);
+IteratorPtr buffered_shuffle_iterator(NodePtr input, const IterContext& input_context, OrderOfAll order) {
+  return std::make_unique<BufferedShuffleIterator>(std::move(input), input_context, std::move(order));
 }
 
 }  // namespace torch_distinput

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 #include "torch_distinput/node.h"
 
@@ -15,8 +17,11 @@ namespace torch_distinput {
 /// window needed. REQUIRES: 1 <= `window` <= 2^61.
 IteratorPtr windowed_shuffle_iterator(IteratorPtr input, std::int64_t window, std::uint64_t key);
 
-/// A full shuffle of an input that can only be read in order. Holds all of its elements; after a restore they
-/// are read again.
-IteratorPtr buffered_shuffle_iterator(NodePtr input, const IterContext& input_context, std::uint64_t key);
+/// The order of `size` elements: the number of the one at each position.
+using OrderOfAll = std::function<std::vector<std::int64_t>(std::int64_t size)>;
+
+/// A shuffle of all elements of an input that can only be read in order. Holds them; after a restore they are
+/// read again. Throws what `order` throws.
+IteratorPtr buffered_shuffle_iterator(NodePtr input, const IterContext& input_context, OrderOfAll order);
 
 }  // namespace torch_distinput

@@ -55,7 +55,10 @@ class SkipNode final : public UnaryNode {
   SkipNode(NodePtr input, std::int64_t count) : UnaryNode(std::move(input)), count_(count) {}
 
   std::string_view name() const override { return "skip"; }
-  Traits traits() const override { return {.sharding = {.pass_through = true}, .order = {.counts = true}}; }
+  Traits traits() const override {
+    return {
+        .sharding = {.pass_through = true}, .rows = {.follows = Follows::kChosen}, .order = {.counts = true}};
+  }
   std::string describe() const override { return "skip(count=" + std::to_string(count_) + ")"; }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return skip(std::move(inputs.at(0)), count_);

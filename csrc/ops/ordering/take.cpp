@@ -47,7 +47,10 @@ class TakeNode final : public UnaryNode {
   TakeNode(NodePtr input, std::int64_t count) : UnaryNode(std::move(input)), count_(count) {}
 
   std::string_view name() const override { return "take"; }
-  Traits traits() const override { return {.sharding = {.pass_through = true}, .order = {.counts = true}}; }
+  Traits traits() const override {
+    return {
+        .sharding = {.pass_through = true}, .rows = {.follows = Follows::kSame}, .order = {.counts = true}};
+  }
   std::string describe() const override { return "take(count=" + std::to_string(count_) + ")"; }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return take(std::move(inputs.at(0)), count_);

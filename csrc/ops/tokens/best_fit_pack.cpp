@@ -1,15 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <numeric>
 #include <optional>
-#include <set>
-#include <tuple>
 #include <utility>
 
 #include <c10/util/Exception.h>
 
 #include "core/interrupt_poll.h"
 #include "core/state_reader.h"
+#include "ops/tokens/best_fit.h"
+#include "ops/tokens/carried_leaves.h"
 #include "ops/tokens/pack_iterators.h"
 #include "runtime/buffer_pool.h"
 
@@ -29,9 +28,15 @@ class BestFitPackIterator final : public Iterator {
       if (!read_window()) return std::nullopt;
     }
     PackedRow row(packing_, pieces_.front().document.scalar_type(), *pool_);
-    for (const std::size_t piece : rows_[handed_out_]) row.add(pieces_[piece]);
+    CarriedLeaves carried(packing_);
+    for (const std::size_t piece : rows_[handed_out_]) {
+      add_piece(pieces_[piece], row.writer());
+      if (carries()) carried.add(elements_[piece], numbers_[piece]);
+    }
+    row.writer().finish();
+    Element packed = row.take(carried.join(*pool_));
     ++handed_out_;
-    return row.finish();
+    return packed;
   }
 
   State save() const override {
@@ -59,8 +64,12 @@ class BestFitPackIterator final : public Iterator {
   }
 
  private:
+  bool carries() const { return !packing_.options.keys.empty(); }
+
   void forget() {
     pieces_.clear();
+    elements_.clear();
+    numbers_.clear();
     rows_.clear();
     handed_out_ = 0;
   }
@@ -75,16 +84,23 @@ class BestFitPackIterator final : public Iterator {
       poll();
       const std::optional<Element> element = input_->next();
       if (!element) break;
-      cut(reader_.tokens_of(*element, read_++));
+      cut(reader_.tokens_of(*element, read_));
+      // No document is cut then, and one without tokens is in no row.
+      if (carries() && pieces_.size() > elements_.size()) {
+        elements_.push_back(*element);
+        numbers_.push_back(read_);
+      }
+      ++read_;
     }
     std::vector<std::int64_t> counts;
     counts.reserve(pieces_.size());
-    for (const Piece& piece : pieces_) counts.push_back(piece.count);
+    for (const Piece& piece : pieces_) counts.push_back(packing_.places(piece.count));
     rows_ = best_fit_rows(counts, packing_.length, packing_.most_documents());
     return read_ > first_;
   }
 
   void cut(const at::Tensor& document) {
+    check_not_cut(packing_, document.numel(), read_);
     for (std::int64_t begin = 0; begin < document.numel(); begin += packing_.length)
       pieces_.push_back({document, begin, std::min(packing_.length, document.numel() - begin)});
   }
@@ -97,38 +113,13 @@ class BestFitPackIterator final : public Iterator {
   std::int64_t first_ = 0;                      ///< the first document of the window
   std::int64_t read_ = 0;                       ///< documents read
   std::vector<Piece> pieces_;                   ///< of the documents of the window
+  std::vector<Element> elements_;               ///< that of each piece, where leaves travel with documents
+  std::vector<std::int64_t> numbers_;           ///< of these documents
   std::vector<std::vector<std::size_t>> rows_;  ///< the pieces of each row
   std::size_t handed_out_ = 0;
 };
 
 }  // namespace
-
-std::vector<std::vector<std::size_t>> best_fit_rows(const std::vector<std::int64_t>& counts,
-                                                    std::int64_t length, std::int64_t most_documents) {
-  std::vector<std::size_t> longest_first(counts.size());
-  std::iota(longest_first.begin(), longest_first.end(), std::size_t{0});
-  std::stable_sort(longest_first.begin(), longest_first.end(),
-                   [&](std::size_t a, std::size_t b) { return counts[a] > counts[b]; });
-  std::vector<std::vector<std::size_t>> rows;
-  std::set<std::pair<std::int64_t, std::size_t>> open;  // the room that is left in a row, and the row
-  for (const std::size_t piece : longest_first) {
-    const auto best = open.lower_bound({counts[piece], 0});
-    std::int64_t space = length;
-    std::size_t row = rows.size();
-    if (best == open.end()) {
-      rows.emplace_back();
-    } else {
-      std::tie(space, row) = *best;
-      open.erase(best);
-    }
-    rows[row].push_back(piece);
-    space -= counts[piece];
-    if (space > 0 && static_cast<std::int64_t>(rows[row].size()) < most_documents) open.insert({space, row});
-  }
-  for (auto& row : rows) std::sort(row.begin(), row.end());
-  std::sort(rows.begin(), rows.end());
-  return rows;
-}
 
 IteratorPtr best_fit_pack_iterator(IteratorPtr input, PackArguments packing,
                                    std::shared_ptr<BufferPool> pool) {

@@ -30,15 +30,17 @@ class GreedyPackIterator final : public Iterator {
       if (!read(saved)) return std::nullopt;
     }
     PackedRow row(packing_, document_->scalar_type(), *pool_);
+    PackedRowWriter& writer = row.writer();
     while (document_ || read(saved)) {
       if (!document_) continue;
-      const std::int64_t count = std::min(row.space(), document_->numel() - used_);
-      row.add({*document_, used_, count});
+      const std::int64_t count = std::min(writer.space(), document_->numel() - used_);
+      add_piece({*document_, used_, count}, writer);
       used_ += count;
       if (used_ == document_->numel()) document_.reset();
-      if (row.is_full()) break;
+      if (writer.is_full()) break;
     }
-    return row.finish();
+    writer.finish();
+    return row.take({});
   }
 
   State save() const override {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "ops/tokens/packed_rows.h"
 #include "torch_distinput/node.h"
@@ -17,11 +16,5 @@ IteratorPtr greedy_pack_iterator(IteratorPtr input, PackArguments packing, std::
 /// rows handed out of it.
 IteratorPtr best_fit_pack_iterator(IteratorPtr input, PackArguments packing,
                                    std::shared_ptr<BufferPool> pool);
-
-/// A row for each entry of the result, which holds indices of `counts`, in increasing order; each index is in
-/// one row. Best fit decreasing: the longest piece first, each into the row in which it leaves the least
-/// room. Rows are in the order of their first piece. REQUIRES: each count is in [1, `length`].
-std::vector<std::vector<std::size_t>> best_fit_rows(const std::vector<std::int64_t>& counts,
-                                                    std::int64_t length, std::int64_t most_documents);
 
 }  // namespace torch_distinput

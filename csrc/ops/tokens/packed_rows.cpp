@@ -2,57 +2,32 @@
 #include "ops/tokens/packed_rows.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
 #include <c10/util/Exception.h>
 
 #include "core/names.h"
+#include "execution/named_leaf.h"
 #include "kernels/dense.h"
 #include "kernels/host_memory.h"
 #include "kernels/rows.h"
 #include "runtime/buffer_pool.h"
+#include "torch_distinput/spec.h"
 
 namespace torch_distinput {
 namespace {
 
-const StructurePtr& packed_structure() {
-  static const StructurePtr structure =
-      Structure::dict({"tokens", "position_ids", "loss_mask", "cu_seqlens"},
-                      {Structure::leaf(), Structure::leaf(), Structure::leaf(), Structure::leaf()});
-  return structure;
-}
-
-/// The tensors that the leaves of `structure` were made from, to find a leaf by its key.
-Element numbered(const StructurePtr& structure) {
-  std::vector<Leaf> leaves;
-  for (std::int64_t i = 0; i < structure->leaf_count(); ++i) {
-    Opaque number;
-    number.objects.push_back(std::make_shared<std::size_t>(static_cast<std::size_t>(i)));
-    leaves.emplace_back(std::move(number));
+StructurePtr packed_structure(const std::vector<std::string>& keys) {
+  std::vector<std::string> names(kPackedNames.begin(), kPackedNames.end());
+  for (const std::string& key : keys) {
+    names.push_back(key);
+    names.push_back(key + kBoundsSuffix);
   }
-  return {structure, std::move(leaves)};
-}
-
-std::size_t leaf_with_key(const StructurePtr& structure, const std::string& key) {
-  std::optional<Element> part;
-  try {
-    part = numbered(structure)[key];
-  } catch (const c10::Error&) {
-  }
-  TORCH_CHECK_VALUE(part && part->leaves().size() == 1, kPackName,
-                    ": `key` must name one leaf of the elements, ", structure->str(), ", but is '", key,
-                    "'.");
-  return *static_cast<const std::size_t*>(std::get<Opaque>(part->leaves().front()).objects.front().get());
-}
-
-std::size_t leaf_of(const StructurePtr& structure, const PackOptions& options) {
-  if (options.key) return leaf_with_key(structure, *options.key);
-  TORCH_CHECK_VALUE(structure->leaf_count() == 1, kPackName, ": elements have ", structure->leaf_count(),
-                    " leaves, ", structure->str(), "; name the one with the tokens by `key`.");
-  return 0;
+  std::vector<StructurePtr> leaves(names.size(), Structure::leaf());
+  return Structure::dict(std::move(names), std::move(leaves));
 }
 
 template <class T>
@@ -75,16 +50,36 @@ void with_packed_type(c10::ScalarType dtype, Use use) {
   }
 }
 
+std::vector<at::Tensor> leaves_of(const RowLayout& layout, BufferPool& pool) {
+  std::vector<at::Tensor> leaves;
+  for (const LeafLayout& leaf : layout.leaves) leaves.push_back(pooled_tensor(leaf.shape, leaf.dtype, pool));
+  return leaves;
+}
+
+PackedLeaves addresses_of(const std::vector<at::Tensor>& leaves) {
+  PackedLeaves addresses{};
+  for (std::size_t leaf = 0; leaf < addresses.size(); ++leaf)
+    addresses[leaf] = static_cast<char*>(leaves[leaf].mutable_data_ptr());
+  return addresses;
+}
+
 }  // namespace
 
-ElementSpec PackArguments::spec(c10::ScalarType dtype) const {
-  return {packed_structure(),
-          {TensorSpec{Dims{length}, dtype, {}}, TensorSpec{Dims{length}, dtype, {}},
-           TensorSpec{Dims{length}, c10::kBool, {}}, TensorSpec{Dims{bounds()}, c10::kInt, {}}}};
+StructurePtr PackArguments::structure() const {
+  static const StructurePtr without_keys = packed_structure({});
+  return options.keys.empty() ? without_keys : packed_structure(options.keys);
+}
+
+RowLayout PackArguments::layout(c10::ScalarType dtype) const {
+  const auto leaf = [](c10::ScalarType type, std::int64_t items) {
+    return LeafLayout{type, Dims{items}, items * static_cast<std::int64_t>(c10::elementSize(type))};
+  };
+  return {structure(),
+          {leaf(dtype, length), leaf(dtype, length), leaf(c10::kBool, length), leaf(c10::kInt, bounds())}};
 }
 
 std::size_t document_leaf(const ElementSpec& spec, const PackOptions& options) {
-  const std::size_t leaf = leaf_of(spec.structure, options);
+  const std::size_t leaf = named_leaf(spec.structure, options.key, kPackName);
   const auto* const dense = std::get_if<TensorSpec>(&spec.leaves[leaf]);
   const bool sequence = dense != nullptr && (!dense->shape || dense->shape->size() == 1) &&
                         (dense->dtype == c10::kLong || dense->dtype == c10::kInt);
@@ -96,7 +91,7 @@ std::size_t document_leaf(const ElementSpec& spec, const PackOptions& options) {
 
 at::Tensor DocumentReader::tokens_of(const Element& element, std::int64_t number) {
   if (element.structure() != structure_) {
-    leaf_ = leaf_of(element.structure(), options_);
+    leaf_ = named_leaf(element.structure(), options_.key, kPackName);
     structure_ = element.structure();
   }
   const at::Tensor& tokens = dense_leaf(element, leaf_, kPackName, "pack");
@@ -112,43 +107,53 @@ at::Tensor DocumentReader::tokens_of(const Element& element, std::int64_t number
   return tokens.contiguous();
 }
 
-PackedRow::PackedRow(const PackArguments& packing, c10::ScalarType dtype, BufferPool& pool)
-    : packing_(&packing),
-      tokens_(pooled_tensor({&packing.length, 1}, dtype, pool)),
-      positions_(pooled_tensor({&packing.length, 1}, dtype, pool)),
-      mask_(pooled_tensor({&packing.length, 1}, c10::kBool, pool)),
-      bounds_(pooled_tensor(std::array{packing.bounds()}, c10::kInt, pool)) {}
-
-void PackedRow::add(const Piece& piece) {
-  with_packed_type(tokens_.scalar_type(), [&](auto type) {
+char* PackedRowWriter::add(std::int64_t count) {
+  const std::int64_t begin = used_;
+  const std::int64_t end = begin + count;
+  used_ += packing_->places(count);
+  with_packed_type(dtype_, [&](auto type) {
     using Token = decltype(type);
-    const ReadGuard memory(piece.document);
-    std::memcpy(static_cast<Token*>(tokens_.mutable_data_ptr()) + used_,
-                memory.data() + piece.begin * static_cast<std::int64_t>(sizeof(Token)),
-                static_cast<std::size_t>(piece.count) * sizeof(Token));
-    count_positions(static_cast<Token*>(positions_.mutable_data_ptr()), used_, piece.count);
+    fill(reinterpret_cast<Token*>(leaves_[0]), end, used_, packing_->options.pad_id);
+    count_positions(reinterpret_cast<Token*>(leaves_[1]), begin, used_ - begin);
   });
-  auto* const mask = static_cast<bool*>(mask_.mutable_data_ptr());
-  std::fill(mask + used_, mask + used_ + piece.count, true);
-  mask[used_] = false;
-  static_cast<std::int32_t*>(bounds_.mutable_data_ptr())[documents_++] = static_cast<std::int32_t>(used_);
-  used_ += piece.count;
+  auto* const mask = reinterpret_cast<bool*>(leaves_[2]);
+  std::fill(mask + begin, mask + end, true);
+  std::fill(mask + end, mask + used_, false);
+  mask[begin] = false;
+  reinterpret_cast<std::int32_t*>(leaves_[3])[documents_++] = static_cast<std::int32_t>(begin);
+  return leaves_[0] + begin * static_cast<std::int64_t>(c10::elementSize(dtype_));
 }
 
-Element PackedRow::finish() {
+void PackedRowWriter::finish() {
   const std::int64_t length = packing_->length;
-  with_packed_type(tokens_.scalar_type(), [&](auto type) {
+  with_packed_type(dtype_, [&](auto type) {
     using Token = decltype(type);
-    fill(static_cast<Token*>(tokens_.mutable_data_ptr()), used_, length, packing_->options.pad_id);
-    fill(static_cast<Token*>(positions_.mutable_data_ptr()), used_, length, 0);
+    fill(reinterpret_cast<Token*>(leaves_[0]), used_, length, packing_->options.pad_id);
+    fill(reinterpret_cast<Token*>(leaves_[1]), used_, length, 0);
   });
-  auto* const mask = static_cast<bool*>(mask_.mutable_data_ptr());
+  auto* const mask = reinterpret_cast<bool*>(leaves_[2]);
   std::fill(mask + used_, mask + length, false);
-  auto* const bounds = static_cast<std::int32_t*>(bounds_.mutable_data_ptr());
+  auto* const bounds = reinterpret_cast<std::int32_t*>(leaves_[3]);
   if (used_ < length) bounds[documents_++] = static_cast<std::int32_t>(used_);
   fill(bounds, documents_, packing_->bounds(), length);
-  return {packed_structure(),
-          {std::move(tokens_), std::move(positions_), std::move(mask_), std::move(bounds_)}};
+}
+
+PackedRow::PackedRow(const PackArguments& packing, c10::ScalarType dtype, BufferPool& pool)
+    : packing_(&packing),
+      leaves_(leaves_of(packing.layout(dtype), pool)),
+      writer_(packing, dtype, addresses_of(leaves_)) {}
+
+Element PackedRow::take(std::vector<Leaf> carried) {
+  std::vector<Leaf> leaves(std::make_move_iterator(leaves_.begin()), std::make_move_iterator(leaves_.end()));
+  std::move(carried.begin(), carried.end(), std::back_inserter(leaves));
+  return {packing_->structure(), std::move(leaves)};
+}
+
+void add_piece(const Piece& piece, PackedRowWriter& row) {
+  const auto item = static_cast<std::int64_t>(piece.document.element_size());
+  const ReadGuard memory(piece.document);
+  std::memcpy(row.add(piece.count), memory.data() + piece.begin * item,
+              static_cast<std::size_t>(piece.count * item));
 }
 
 }  // namespace torch_distinput

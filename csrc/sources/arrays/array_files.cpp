@@ -36,6 +36,7 @@ class ArrayPlan final : public Plan {
   std::int64_t size() const override { return files_.size(); }
   PlanTraits traits() const override { return {.blocks = true, .remote = files_.is_remote()}; }
   const RowLayout* layout() const override { return &layout_; }
+  SourceRow source_row(std::int64_t row) const override { return files_.source_row(row); }
 
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
               std::span<const RowSink> sinks) const override {

@@ -30,6 +30,11 @@ RowFiles::Place RowFiles::place_of(std::int64_t position) const noexcept {
   return {file, position - begins_[file]};
 }
 
+SourceRow RowFiles::source_row(std::int64_t position) const {
+  const auto [file, row] = place_of(position);
+  return {0, files_[file]->path, row};
+}
+
 FilePtr RowFiles::open(std::size_t file) const {
   const RowFile& known = *files_[file];
   FilePtr opened = handles_->get(static_cast<std::int64_t>(file), known.data_path);

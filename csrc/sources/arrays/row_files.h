@@ -65,6 +65,8 @@ class RowFiles {
     std::int64_t row;
   };
   Place place_of(std::int64_t position) const noexcept;
+  /// As `Plan::source_row`.
+  SourceRow source_row(std::int64_t position) const;
   const RowFile& operator[](std::size_t file) const { return *files_[file]; }
   const RowFile& front() const { return *files_.front(); }
 

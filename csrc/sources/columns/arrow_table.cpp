@@ -25,6 +25,7 @@ class HeldBlocks final : public BlockSet {
     blocks_.push_back(std::make_shared<const RowBlock>(std::move(block)));
   }
   const std::vector<std::int64_t>& starts() const override { return starts_; }
+  SourceRow source_row(std::int64_t row) const override { return {0, "", row}; }
   BlockPtr block(std::size_t index) const override { return blocks_[index]; }
   bool reads_files() const override { return false; }
 

@@ -3,6 +3,9 @@
 
 #include <exception>
 
+#include "base/polling.h"
+#include "torch_distinput/interrupt.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -11,11 +14,12 @@ constexpr std::size_t kMostTogether = 64;
 
 }  // namespace
 
-void BlockAhead::announce(std::span<const std::size_t> blocks) {
+void BlockAhead::announce(std::span<const std::size_t> blocks, const IsKept& is_kept) {
   State& state = state_.get();
   {
     const std::lock_guard lock(state.mutex);
     for (const std::size_t block : blocks) {
+      if (state.readers.contains(block) || is_kept(block)) continue;
       if (state.announced.try_emplace(block).second) state.waiting.push_back(block);
     }
   }
@@ -25,16 +29,24 @@ void BlockAhead::announce(std::span<const std::size_t> blocks) {
 /// The reader asks for a block itself that still waits.
 void BlockAhead::begin(std::size_t block) {
   State& state = state_.get();
-  const std::lock_guard lock(state.mutex);
+  std::unique_lock lock(state.mutex);
+  const auto is_told = [&] {
+    const auto found = state.announced.find(block);
+    return found == state.announced.end() || found->second.phase != Phase::kAsking;
+  };
+  wait_polling(state.noted, lock, interrupt_check(), is_told);
   const auto found = state.announced.find(block);
-  if (found != state.announced.end() && !found->second.is_asked) state.announced.erase(found);
+  if (found != state.announced.end() && found->second.phase == Phase::kWaiting) state.announced.erase(found);
+  ++state.readers[block];
 }
 
 void BlockAhead::end(std::size_t block) noexcept {
   State& state = state_.get();
   const std::lock_guard lock(state.mutex);
+  const auto readers = state.readers.find(block);
+  if (--readers->second == 0) state.readers.erase(readers);
   const auto found = state.announced.find(block);
-  if (found == state.announced.end() || !found->second.is_asked) return;
+  if (found == state.announced.end()) return;
   state.bytes -= found->second.bytes;
   --state.asked;
   state.announced.erase(found);
@@ -78,7 +90,9 @@ std::vector<std::size_t> BlockAhead::next_of(State& state) {
     const std::size_t block = state.waiting.front();
     state.waiting.pop_front();
     const auto found = state.announced.find(block);
-    if (found != state.announced.end() && !found->second.is_asked) blocks.push_back(block);
+    if (found == state.announced.end() || found->second.phase != Phase::kWaiting) continue;
+    found->second.phase = Phase::kAsking;
+    blocks.push_back(block);
   }
   return blocks;
 }
@@ -87,19 +101,19 @@ std::vector<std::size_t> BlockAhead::next_of(State& state) {
 void BlockAhead::note(State& state, std::span<const std::size_t> blocks,
                       std::span<const std::int64_t> sizes) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const auto found = state.announced.find(blocks[i]);
-    // It was read meanwhile, and maybe announced again.
-    if (found == state.announced.end() || found->second.is_asked) continue;
-    found->second = {true, sizes[i]};
+    state.announced[blocks[i]] = {Phase::kAsked, sizes[i]};
     state.bytes += sizes[i];
     ++state.asked;
   }
   const std::span<const std::size_t> others = blocks.subspan(sizes.size());
-  if (sizes.empty()) {
-    for (const std::size_t block : others) state.announced.erase(block);
-  } else {
-    state.waiting.insert(state.waiting.begin(), others.begin(), others.end());
+  for (const std::size_t block : others) {
+    if (sizes.empty())
+      state.announced.erase(block);
+    else
+      state.announced[block].phase = Phase::kWaiting;
   }
+  if (!sizes.empty()) state.waiting.insert(state.waiting.begin(), others.begin(), others.end());
+  state.noted.notify_all();
 }
 
 }  // namespace torch_distinput

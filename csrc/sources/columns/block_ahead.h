@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -32,10 +33,14 @@ class BlockAhead {
 
   explicit BlockAhead(Ask ask) : ask_(std::move(ask)) {}
 
-  /// These blocks will be read, in this order. Drops a std::exception of `ask`, because the reads of these
-  /// blocks tell what is wrong; others, which interrupt, are thrown here and by `read`.
-  void announce(std::span<const std::size_t> blocks);
-  /// Returns what `read` returns, which reads the block `block`.
+  /// Whether a block needs no read; called with a lock held.
+  using IsKept = std::function<bool(std::size_t block)>;
+
+  /// These blocks, but for those that are being read or kept, will be read, in this order. Drops a
+  /// std::exception of `ask`, because the reads of these blocks tell what is wrong; others, which interrupt,
+  /// are thrown here and by `read`.
+  void announce(std::span<const std::size_t> blocks, const IsKept& is_kept);
+  /// Returns what `read` returns, which reads the block `block`. Waits while another thread is asking for it.
   template <class Read>
   auto read(std::size_t block, Read read) {
     auto result = [&] {
@@ -47,14 +52,17 @@ class BlockAhead {
   }
 
  private:
+  enum class Phase { kWaiting, kAsking, kAsked };
   /// What is known of an announced block that was not read yet.
   struct Announced {
-    bool is_asked = false;
-    std::int64_t bytes = 0;
+    Phase phase = Phase::kWaiting;
+    std::int64_t bytes = 0;  ///< where it is asked for
   };
   struct State {
     std::mutex mutex;
+    std::condition_variable noted;
     std::unordered_map<std::size_t, Announced> announced;
+    std::unordered_map<std::size_t, int> readers;  ///< of the blocks that are being read
     std::deque<std::size_t> waiting;  ///< to be asked for; those that are announced no longer were read
     std::int64_t bytes = 0;           ///< of blocks that were asked for and not read yet
     std::size_t asked = 0;            ///< their number

@@ -23,9 +23,33 @@ BlockPtr wait_for(const std::shared_future<BlockPtr>& block) {
 
 }  // namespace
 
+BlockCache::BlockCache(std::int64_t max_bytes, std::int64_t max_bytes_of_all)
+    : max_bytes_(max_bytes), max_bytes_of_all_(max_bytes_of_all), state_(new_state().release()) {}
+
 BlockCache::~BlockCache() {
   State* const state = state_.load();
-  if (!state->fork_guard.inherited()) delete state;
+  if (state->fork_guard.inherited()) return;
+  {
+    All& caches = all();
+    const std::lock_guard lock(caches.mutex);
+    caches.states.erase(state);
+    caches.bytes -= state->bytes;
+  }
+  delete state;
+}
+
+BlockCache::All& BlockCache::all() {
+  // Never destroyed: datasets may live longer than the statics of this library.
+  static auto& caches = *new OfProcess<All>;
+  return caches.get();
+}
+
+std::unique_ptr<BlockCache::State> BlockCache::new_state() const {
+  auto state = std::make_unique<State>(kept_);
+  All& caches = all();
+  const std::lock_guard lock(caches.mutex);
+  caches.states.insert(state.get());
+  return state;
 }
 
 BlockPtr BlockCache::get(const Key& key, const std::function<BlockPtr()>& read) {
@@ -33,6 +57,12 @@ BlockPtr BlockCache::get(const Key& key, const std::function<BlockPtr()>& read) 
   // Null where the thread that was reading it was interrupted: that concerns only its own reader.
   while (block == nullptr) block = look_up(key, read);
   return block;
+}
+
+void BlockCache::keep(std::int64_t blocks) {
+  std::int64_t kept = kept_.load();
+  while (kept < blocks && !kept_.compare_exchange_weak(kept, blocks)) {
+  }
 }
 
 bool BlockCache::has(const Key& key) {
@@ -51,9 +81,10 @@ BlockPtr BlockCache::look_up(const Key& key, const std::function<BlockPtr()>& re
     if (found != here.entries.end()) {
       known = found->second.block;
       here.uses.splice(here.uses.begin(), here.uses, found->second.use);
+      found->second.time = ++all().time;
     } else {
       here.uses.push_front(key);
-      here.entries.emplace(key, Entry{promise.get_future().share(), 0, here.uses.begin()});
+      here.entries.emplace(key, Entry{promise.get_future().share(), 0, here.uses.begin(), ++all().time});
     }
   }
   if (known.valid()) return wait_for(known);
@@ -62,7 +93,8 @@ BlockPtr BlockCache::look_up(const Key& key, const std::function<BlockPtr()>& re
     BlockPtr block = read();
     promise.set_value(block);
     // Released without the lock: the owner of a block's memory may run any code.
-    const auto dropped = trim(here, key, block->value.bytes());
+    Dropped dropped = trim(here, key, block->value.bytes());
+    trim_all(here, key, dropped);
     return block;
   } catch (...) {
     forget(here, key);
@@ -86,30 +118,73 @@ void BlockCache::forget(State& state, const Key& key) {
 BlockCache::State& BlockCache::state() {
   State* found = state_.load();
   if (!found->fork_guard.inherited()) return *found;
-  auto own = std::make_unique<State>();
+  auto own = new_state();
   if (state_.compare_exchange_strong(found, own.get())) return *own.release();
-  return *found;  // another thread of this process was faster
+  // Another thread of this process was faster.
+  All& caches = all();
+  const std::lock_guard lock(caches.mutex);
+  caches.states.erase(own.get());
+  return *found;
 }
 
-std::vector<std::shared_future<BlockPtr>> BlockCache::trim(State& state, const Key& key,
-                                                           std::int64_t bytes) const {
+BlockCache::Dropped BlockCache::trim(State& state, const Key& key, std::int64_t bytes) const {
   const std::lock_guard lock(state.mutex);
-  std::vector<std::shared_future<BlockPtr>> dropped;
+  Dropped dropped;
   const auto own = state.entries.find(key);
   if (own == state.entries.end()) return dropped;
   own->second.bytes = bytes + 1;
   state.bytes += own->second.bytes;
-  for (auto oldest = state.uses.end(); state.bytes > max_bytes_ && oldest != state.uses.begin();) {
-    --oldest;
-    const auto entry = state.entries.find(*oldest);
-    const bool is_read = entry->second.bytes > 0;
-    if (!is_read || *oldest == key) continue;
-    state.bytes -= entry->second.bytes;
-    dropped.push_back(std::move(entry->second.block));
-    state.entries.erase(entry);
-    oldest = state.uses.erase(oldest);
+  all().bytes += own->second.bytes;
+  while (state.bytes > max_bytes_) {
+    const auto oldest = oldest_of(state, &key);
+    if (oldest == state.uses.end()) break;
+    drop(state, oldest, dropped);
   }
   return dropped;
+}
+
+void BlockCache::trim_all(const State& state, const Key& key, Dropped& dropped) const {
+  All& caches = all();
+  while (caches.bytes > max_bytes_of_all_) {
+    const std::lock_guard lock(caches.mutex);
+    State* oldest = nullptr;
+    std::uint64_t time = 0;
+    const auto but = [&](const State* one) { return one == &state ? &key : nullptr; };
+    for (State* const one : caches.states) {
+      const std::lock_guard here(one->mutex);
+      const auto use = oldest_of(*one, but(one));
+      if (use == one->uses.end()) continue;
+      const std::uint64_t used = one->entries.at(*use).time;
+      if (oldest == nullptr || used < time) {
+        oldest = one;
+        time = used;
+      }
+    }
+    if (oldest == nullptr) return;
+    const std::lock_guard here(oldest->mutex);
+    // It may have been used, or dropped, since.
+    const auto use = oldest_of(*oldest, but(oldest));
+    if (use != oldest->uses.end()) drop(*oldest, use, dropped);
+  }
+}
+
+std::list<BlockCache::Key>::iterator BlockCache::oldest_of(State& state, const Key* but) {
+  if (std::ssize(state.entries) <= state.kept.load()) return state.uses.end();
+  for (auto use = state.uses.end(); use != state.uses.begin();) {
+    --use;
+    const bool is_read = state.entries.at(*use).bytes > 0;
+    if (is_read && (but == nullptr || *use != *but)) return use;
+  }
+  return state.uses.end();
+}
+
+void BlockCache::drop(State& state, std::list<Key>::iterator use, Dropped& dropped) {
+  const auto entry = state.entries.find(*use);
+  state.bytes -= entry->second.bytes;
+  all().bytes -= entry->second.bytes;
+  dropped.push_back(std::move(entry->second.block));
+  state.entries.erase(entry);
+  state.uses.erase(use);
 }
 
 }  // namespace torch_distinput

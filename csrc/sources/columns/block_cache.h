@@ -7,23 +7,29 @@
 #include <future>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/fork_guard.h"
+#include "base/of_process.h"
 #include "sources/columns/block_rows.h"
+#include "torch_distinput/columns.h"
 
 namespace torch_distinput {
 
-/// Keeps the blocks used last, up to a number of bytes. A block that several threads want is read by one of
-/// them, without a lock held. A forked child begins with no blocks. Safe from any thread.
+/// Keeps the blocks used last, up to a number of bytes or, where that is more, a number of blocks; all caches
+/// of a process together keep up to another number of bytes, those used last whichever cache they are in. A
+/// block that several threads want is read by one of them, without a lock held. A forked child begins with no
+/// blocks. Safe from any thread.
 class BlockCache {
  public:
   using Key = std::pair<std::string, std::int64_t>;  ///< file, and block in it
 
-  explicit BlockCache(std::int64_t max_bytes) : max_bytes_(max_bytes), state_(new State) {}
+  explicit BlockCache(std::int64_t max_bytes, std::int64_t max_bytes_of_all = kProcessBlockBytes);
   ~BlockCache();
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
@@ -32,6 +38,9 @@ class BlockCache {
   /// in the threads that wait for it, too; an interrupt only in the thread that it struck. A later call then
   /// tries again.
   BlockPtr get(const Key& key, const std::function<BlockPtr()>& read);
+  /// From now on, keeps the last `blocks` blocks, whatever their bytes; never fewer than an earlier call
+  /// asked for.
+  void keep(std::int64_t blocks);
   /// Whether the block of `key` is kept, or being read.
   bool has(const Key& key);
 
@@ -40,15 +49,32 @@ class BlockCache {
     std::shared_future<BlockPtr> block;
     std::int64_t bytes = 0;  ///< 0 until the block has been read
     std::list<Key>::iterator use;
+    std::uint64_t time = 0;  ///< of that use, counted over all caches
   };
+  using Dropped = std::vector<std::shared_future<BlockPtr>>;
   /// What the threads of one process share.
   struct State {
+    explicit State(const std::atomic<std::int64_t>& kept) : kept(kept) {}
+
     ForkGuard fork_guard;
+    const std::atomic<std::int64_t>& kept;  ///< blocks, whatever their bytes
     std::mutex mutex;
     std::map<Key, Entry> entries;
     std::list<Key> uses;  ///< the latest first
     std::int64_t bytes = 0;
   };
+  /// The caches of a process. Its lock is taken before those of states.
+  struct All {
+    std::mutex mutex;
+    std::set<State*> states;
+    std::atomic<std::int64_t> bytes{0};
+    std::atomic<std::uint64_t> time{0};
+  };
+
+  /// Those of this process.
+  static All& all();
+  /// A state of this process, known to `all`.
+  std::unique_ptr<State> new_state() const;
 
   /// The state of this process. That of a parent is left alone: its lock may stay locked, and what its
   /// threads were reading will never be there.
@@ -58,9 +84,17 @@ class BlockCache {
   /// Drops the entry of a block that could not be read.
   static void forget(State& state, const Key& key);
   /// Counts the bytes of a block that has been read, and returns those to drop, the oldest first.
-  std::vector<std::shared_future<BlockPtr>> trim(State& state, const Key& key, std::int64_t bytes) const;
+  Dropped trim(State& state, const Key& key, std::int64_t bytes) const;
+  /// Moves the oldest blocks of all caches to `dropped` until these keep no more than they may together; not
+  /// block `key` of `state`.
+  void trim_all(const State& state, const Key& key, Dropped& dropped) const;
+  /// The block that was used least recently of those that may go, `but` excepted; the end where none may.
+  /// REQUIRES: the lock of `state` is held, here and in `drop`.
+  static std::list<Key>::iterator oldest_of(State& state, const Key* but);
+  static void drop(State& state, std::list<Key>::iterator use, Dropped& dropped);
 
-  std::int64_t max_bytes_;
+  std::int64_t max_bytes_, max_bytes_of_all_;
+  std::atomic<std::int64_t> kept_{0};  ///< blocks
   std::atomic<State*> state_;
 };
 

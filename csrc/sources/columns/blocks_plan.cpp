@@ -2,6 +2,9 @@
 #include "sources/columns/blocks_plan.h"
 
 #include <algorithm>
+#include <atomic>
+#include <compare>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -11,8 +14,8 @@
 namespace torch_distinput {
 namespace {
 
-/// Blocks of files that one call holds at the same time.
-constexpr std::size_t kMaxHeld = 8;
+/// Blocks of files that one call holds at the same time, unless more are kept.
+constexpr std::int64_t kMaxHeld = 8;
 
 class BlocksPlan final : public RaggedPlan {
  public:
@@ -24,7 +27,16 @@ class BlocksPlan final : public RaggedPlan {
   PlanTraits traits() const override {
     return {.blocks = blocks_->reads_files(), .remote = blocks_->is_remote()};
   }
+  SourceRow source_row(std::int64_t row) const override { return blocks_->source_row(row); }
   void will_read(std::span<std::int64_t> positions) const override { locate(positions); }
+  /// Those of files, each of which is read as a whole.
+  std::vector<std::int64_t> block_starts() const override {
+    return blocks_->reads_files() ? blocks_->starts() : Plan::block_starts();
+  }
+  void keep_blocks(std::int64_t blocks) const override {
+    blocks_->keep(blocks);
+    if (blocks > most_held_) most_held_ = blocks;
+  }
   const RowLayout* layout() const override { return type_->dense ? &type_->layout : nullptr; }
 
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
@@ -32,7 +44,7 @@ class BlocksPlan final : public RaggedPlan {
     const std::vector<Group> groups = locate(positions);
     if (in_order(groups)) {
       for (const Group& group : groups) {
-        const BlockRun run = run_of(group, positions);
+        const BlockRun run = run_of(blocks_->block(group.block), group, positions);
         gather_runs(*type_, {&run, 1}, slots, sinks);
       }
       return;
@@ -65,16 +77,60 @@ class BlocksPlan final : public RaggedPlan {
   bool fetches_batches() const override { return !type_->dense; }
   Element fetch_batch(std::span<std::int64_t> positions) const override {
     const std::vector<Group> groups = locate(positions);
-    if (too_many(groups)) return stack_rows(fetch_at(groups, positions), *pool_, op_);
-    return batch_of_runs(*type_, runs_of(groups, positions), *pool_, op_);
+    const std::vector<Visit> visits = visits_of(groups);
+    if (too_many(visits)) return stack_rows(fetch_at(groups, positions), *pool_, op_);
+    return batch_of_runs(*type_, runs_of(groups, visits, positions), *pool_, op_);
+  }
+
+  /// Blocks of files would have to be read to know the lengths of their lists.
+  bool knows_lengths(std::size_t leaf) const override {
+    return Plan::knows_lengths(leaf) ||
+           (!blocks_->reads_files() && leaf < type_->sources.size() && is_list(leaf));
+  }
+  void lengths(std::size_t leaf, std::span<std::int64_t> positions) const override {
+    if (Plan::knows_lengths(leaf)) return Plan::lengths(leaf, positions);
+    const std::size_t stored = type_->sources[leaf].stored.front();
+    for (const Group& group : locate(positions)) {
+      const BlockPtr block = blocks_->block(group.block);
+      const auto& lists = std::get<Ragged>(block->value.leaves()[stored]);
+      const auto* const bounds = static_cast<const std::int64_t*>(lists.offsets.const_data_ptr());
+      for (std::size_t i = group.begin; i < group.end; ++i)
+        positions[i] = bounds[positions[i] + 1] - bounds[positions[i]];
+    }
+  }
+
+  /// Of lists of numbers in memory, copies the pieces alone.
+  void gather_pieces(std::size_t leaf, c10::ScalarType dtype, std::span<const Segment> pieces,
+                     std::span<char* const> to) const override {
+    const auto* const spec = std::get_if<TensorSpec>(&type_->spec.leaves[leaf]);
+    if (blocks_->reads_files() || !is_list(leaf) || spec->shape->size() != 1 || spec->dtype != dtype)
+      return Plan::gather_pieces(leaf, dtype, pieces, to);
+    std::vector<std::int64_t> rows;
+    rows.reserve(pieces.size());
+    for (const Segment& piece : pieces) rows.push_back(piece.element);
+    const std::size_t stored = type_->sources[leaf].stored.front();
+    const auto item = static_cast<std::int64_t>(c10::elementSize(dtype));
+    for (const Group& group : locate(rows)) {
+      const BlockPtr block = blocks_->block(group.block);
+      const auto& lists = std::get<Ragged>(block->value.leaves()[stored]);
+      const auto* const bounds = static_cast<const std::int64_t*>(lists.offsets.const_data_ptr());
+      const auto* const values = static_cast<const char*>(lists.values.const_data_ptr());
+      for (std::size_t i = group.begin; i < group.end; ++i) {
+        const auto& [element, begin, end] = pieces[i];
+        if (begin < end)
+          std::memcpy(to[i], values + (bounds[rows[i]] + begin) * item,
+                      static_cast<std::size_t>((end - begin) * item));
+      }
+    }
   }
 
   bool fetches_ragged() const override { return true; }
   Element fetch_ragged(std::span<std::int64_t> positions) const override {
     const std::vector<Group> groups = locate(positions);
-    if (too_many(groups))
+    const std::vector<Visit> visits = visits_of(groups);
+    if (too_many(visits))
       return stack_ragged_rows(fetch_at(groups, positions), lists_of(*type_), *pool_, op_);
-    return ragged_batch_of_runs(*type_, runs_of(groups, positions), *pool_);
+    return ragged_batch_of_runs(*type_, runs_of(groups, visits, positions), *pool_);
   }
 
  private:
@@ -83,6 +139,14 @@ class BlocksPlan final : public RaggedPlan {
     std::size_t block;
     std::size_t begin, end;
   };
+  /// A group by its number, and its block.
+  struct Visit {
+    std::size_t block;
+    std::size_t group;
+    auto operator<=>(const Visit&) const = default;
+  };
+
+  bool is_list(std::size_t leaf) const { return lists_of(*type_)[leaf]; }
 
   /// Replaces positions by the rows of their blocks, which will be read.
   std::vector<Group> locate(std::span<std::int64_t> positions) const {
@@ -112,8 +176,8 @@ class BlocksPlan final : public RaggedPlan {
   }
 
   /// Whether more blocks of files would be held at a time than memory should.
-  bool too_many(const std::vector<Group>& groups) const {
-    return blocks_->reads_files() && count_blocks(groups) > kMaxHeld;
+  bool too_many(std::span<const Visit> visits) const {
+    return blocks_->reads_files() && std::ssize(visits) > most_held_ && count_blocks(visits) > most_held_;
   }
 
   /// Elements one by one, where `locate` has replaced their positions.
@@ -129,30 +193,43 @@ class BlocksPlan final : public RaggedPlan {
                           [](const Group& a, const Group& b) { return a.block < b.block; });
   }
 
-  static std::size_t count_blocks(const std::vector<Group>& groups) {
-    std::vector<std::size_t> blocks;
-    blocks.reserve(groups.size());
-    for (const Group& group : groups) blocks.push_back(group.block);
-    std::sort(blocks.begin(), blocks.end());
-    return static_cast<std::size_t>(std::unique(blocks.begin(), blocks.end()) - blocks.begin());
+  /// Those of one block one after the other.
+  static std::vector<Visit> visits_of(const std::vector<Group>& groups) {
+    std::vector<Visit> visits;
+    visits.reserve(groups.size());
+    for (std::size_t group = 0; group < groups.size(); ++group)
+      visits.push_back({groups[group].block, group});
+    std::sort(visits.begin(), visits.end());
+    return visits;
   }
 
-  BlockRun run_of(const Group& group, std::span<const std::int64_t> rows) const {
-    return {blocks_->block(group.block), rows.subspan(group.begin, group.end - group.begin),
+  static std::int64_t count_blocks(std::span<const Visit> visits) {
+    std::int64_t blocks = 0;
+    for (std::size_t i = 0; i < visits.size(); ++i)
+      blocks += i == 0 || visits[i].block != visits[i - 1].block ? 1 : 0;
+    return blocks;
+  }
+
+  static BlockRun run_of(BlockPtr block, const Group& group, std::span<const std::int64_t> rows) {
+    return {std::move(block), rows.subspan(group.begin, group.end - group.begin),
             static_cast<std::int64_t>(group.begin)};
   }
 
-  std::vector<BlockRun> runs_of(const std::vector<Group>& groups, std::span<const std::int64_t> rows) const {
-    std::vector<BlockRun> runs;
-    runs.reserve(groups.size());
-    for (const Group& group : groups) runs.push_back(run_of(group, rows));
+  /// Each block is looked up once.
+  std::vector<BlockRun> runs_of(const std::vector<Group>& groups, std::span<const Visit> visits,
+                                std::span<const std::int64_t> rows) const {
+    std::vector<BlockRun> runs(groups.size());
+    BlockPtr block;
+    for (std::size_t i = 0; i < visits.size(); ++i) {
+      if (i == 0 || visits[i].block != visits[i - 1].block) block = blocks_->block(visits[i].block);
+      runs[visits[i].group] = run_of(block, groups[visits[i].group], rows);
+    }
     return runs;
   }
 
-  /// Calls `visit(block, rows, places of these rows)` once for each block.
-  template <class Visit>
-  void for_each_block(std::vector<Group> groups, std::span<const std::int64_t> rows,
-                      const Visit& visit) const {
+  /// Calls `read(block, rows, places of these rows)` once for each block.
+  template <class Read>
+  void for_each_block(std::vector<Group> groups, std::span<const std::int64_t> rows, const Read& read) const {
     std::stable_sort(groups.begin(), groups.end(),
                      [](const Group& a, const Group& b) { return a.block < b.block; });
     std::vector<std::int64_t> own, places;
@@ -166,7 +243,7 @@ class BlocksPlan final : public RaggedPlan {
           places.push_back(static_cast<std::int64_t>(i));
         }
       }
-      visit(blocks_->block(block), own, places);
+      read(blocks_->block(block), own, places);
     }
   }
 
@@ -174,6 +251,7 @@ class BlocksPlan final : public RaggedPlan {
   std::shared_ptr<const RowType> type_;
   std::shared_ptr<BufferPool> pool_;
   std::string op_;
+  mutable std::atomic<std::int64_t> most_held_{kMaxHeld};
 };
 
 }  // namespace

@@ -21,10 +21,14 @@ class BlockSet {
   virtual ~BlockSet() = default;
   /// The rows before each block, and the number of all rows at the end.
   virtual const std::vector<std::int64_t>& starts() const = 0;
+  /// As `Plan::source_row`.
+  virtual SourceRow source_row(std::int64_t row) const = 0;
   /// Block `index`; may wait for a file and throw its error.
   virtual BlockPtr block(std::size_t index) const = 0;
   /// Whether `block` reads files, so that not all blocks can be held at once.
   virtual bool reads_files() const = 0;
+  /// Keeps as many blocks as that, whatever their bytes.
+  virtual void keep(std::int64_t) const {}
   /// Whether it does so over a network.
   virtual bool is_remote() const { return false; }
   /// These blocks will be read soon, in this order: asks for them without waiting. Called where `is_remote`.

@@ -61,6 +61,8 @@ class ColumnFiles {
   /// Whether block `block` of `file` is kept, or being read.
   bool has(const std::string& file, std::int64_t block) { return cache_.has({file, block}); }
 
+  void keep(std::int64_t blocks) { cache_.keep(blocks); }
+
   BlockPtr block(const RowType& type, const BlockOfFile& at) {
     return cache_.get({at.file, at.block}, [&] {
       return std::make_shared<const RowBlock>(
@@ -127,11 +129,10 @@ class ColumnFiles {
 /// The blocks of several files; those without rows are left out.
 class FileBlocks final : public BlockSet {
  public:
-  FileBlocks(std::shared_ptr<ColumnFiles> files, std::vector<std::string> names,
-             std::shared_ptr<const RowType> type)
+  /// REQUIRES: `names` is not empty.
+  FileBlocks(std::shared_ptr<ColumnFiles> files, std::vector<std::string> names)
       : files_(std::move(files)),
         names_(std::move(names)),
-        type_(std::move(type)),
         is_remote_(std::any_of(names_.begin(), names_.end(), names_object)),
         ahead_(
             [this](std::span<const std::size_t> blocks, std::int64_t bytes) { return ask(blocks, bytes); }) {
@@ -146,9 +147,19 @@ class FileBlocks final : public BlockSet {
         first_row += rows;
       }
     }
+    // After the rows are counted: a reader knows more of its files then, and need not read them for their
+    // type.
+    type_ = files_->type(names_.front());
   }
 
+  const std::shared_ptr<const RowType>& type() const { return type_; }
+
   const std::vector<std::int64_t>& starts() const override { return starts_; }
+  SourceRow source_row(std::int64_t row) const override {
+    const auto after = std::upper_bound(starts_.begin(), starts_.end(), row);
+    const auto index = static_cast<std::size_t>(after - starts_.begin()) - 1;
+    return {0, names_[places_[index].file], places_[index].first_row + row - starts_[index]};
+  }
   BlockPtr block(std::size_t index) const override {
     if (!is_remote_) return files_->block(*type_, place(index));
     return ahead_.read(index, [&] { return files_->block(*type_, place(index)); });
@@ -159,13 +170,12 @@ class FileBlocks final : public BlockSet {
     return {names_[place.file], place.block, place.first_row, starts_[index + 1] - starts_[index]};
   }
   bool reads_files() const override { return true; }
+  void keep(std::int64_t blocks) const override { files_->keep(blocks); }
   bool is_remote() const override { return is_remote_; }
   void will_read(std::span<const std::size_t> blocks) const override {
-    std::vector<std::size_t> wanted;
-    for (const std::size_t index : blocks) {
-      if (!files_->has(names_[places_[index].file], places_[index].block)) wanted.push_back(index);
-    }
-    ahead_.announce(wanted);
+    ahead_.announce(blocks, [this](std::size_t index) {
+      return files_->has(names_[places_[index].file], places_[index].block);
+    });
   }
 
  private:
@@ -208,8 +218,8 @@ class ColumnFilesIterator final : public FilesIterator {
   void open(const std::string& file, std::int64_t position) override {
     parts_.reset();
     part_.reset();
-    type_ = files_->type(file);
-    blocks_.emplace(files_, std::vector<std::string>{file}, type_);
+    blocks_.emplace(files_, std::vector<std::string>{file});
+    type_ = blocks_->type();
     const std::int64_t rows = blocks_->starts().back();
     TORCH_CHECK_VALUE(position <= rows, op(), ": the saved position is after row ", position,
                       " of a file, but the file has ", rows, " rows.");
@@ -318,8 +328,8 @@ class ColumnFilesNode final : public Node, public ReadsFiles {
     if (!index_ || context.execution->options.skip) return nullptr;
     auto names = list_names(*names_, context.input(0), name_);
     if (!names || names->empty()) return nullptr;
-    auto type = files_->type(names->front());
-    auto blocks = std::make_shared<const FileBlocks>(files_, *std::move(names), type);
+    auto blocks = std::make_shared<const FileBlocks>(files_, *std::move(names));
+    auto type = blocks->type();
     return blocks_plan(std::move(blocks), std::move(type), context.execution->pool, name_);
   }
   IteratorPtr iterate(const IterContext& context) const override {
@@ -328,6 +338,11 @@ class ColumnFilesNode final : public Node, public ReadsFiles {
 
   std::optional<std::vector<std::string>> files(const IterContext& context) const override {
     return list_names(*names_, context.input(0), name_);
+  }
+  bool lacks_index(const IterContext& context) const override {
+    if (!index_ || context.execution->options.skip) return false;
+    const auto names = files(context);
+    return names && files_->reader().lacks_index(*names);
   }
   bool reads_blocks() const override { return index_; }
   void announce_blocks(const IterContext& context) const override {

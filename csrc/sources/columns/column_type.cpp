@@ -271,6 +271,11 @@ void check_same_schema(const ArrowSchema& schema, const TableType& expected, con
                                  "' in the first file.");
     }
   }
+  // Rows that are no structs have no columns.
+  if (types_text(found) != types_text(expected.root)) {
+    throw InvalidArgumentError(place + ": the rows have the Arrow format '" + types_text(found) + "', but '" +
+                               types_text(expected.root) + "' in the first file.");
+  }
 }
 
 }  // namespace torch_distinput

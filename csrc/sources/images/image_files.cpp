@@ -61,6 +61,8 @@ class ImageFilesPlan final : public Plan {
 
   std::int64_t size() const override { return files_->size(); }
   PlanTraits traits() const override { return {.blocks = true, .remote = files_->is_remote}; }
+  /// A file is one row.
+  SourceRow source_row(std::int64_t row) const override { return {0, origin(row), 0}; }
   std::string origin(std::int64_t position) const override {
     return files_->paths[static_cast<std::size_t>(position)];
   }

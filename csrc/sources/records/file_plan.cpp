@@ -14,6 +14,9 @@ namespace {
 /// Elements read together share at most this much memory: a user who keeps one keeps that of its neighbours.
 constexpr std::uint64_t kMaxShared = std::uint64_t{64} << 10;
 
+/// Records that are read near each other have about this many bytes in a file.
+constexpr std::uint64_t kBlockBytes = std::uint64_t{8} << 20;
+
 class FilePlan final : public Plan {
  public:
   FilePlan(std::shared_ptr<const RecordFetcher> records, const FileReader& reader,
@@ -22,7 +25,12 @@ class FilePlan final : public Plan {
 
   std::int64_t size() const override { return records_->size(); }
   PlanTraits traits() const override { return {.blocks = true, .remote = records_->is_remote()}; }
+  SourceRow source_row(std::int64_t row) const override {
+    const auto [file, record] = records_->record_of_file(row);
+    return {0, file, record};
+  }
   void will_read(std::span<std::int64_t> positions) const override { records_->will_fetch(positions); }
+  std::vector<std::int64_t> block_starts() const override { return records_->block_starts(kBlockBytes); }
 
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
     std::vector<Element> elements;

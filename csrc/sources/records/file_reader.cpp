@@ -8,13 +8,13 @@
 
 #include <c10/util/Exception.h>
 
+#include "base/cpus.h"
 #include "execution/execution_context.h"
 #include "execution/reads_files.h"
 #include "io/index_file.h"
 #include "io/index_set.h"
 #include "io/record_reader.h"
 #include "remote/url.h"
-#include "runtime/arena.h"
 #include "sources/records/byte_elements.h"
 #include "sources/records/file_errors.h"
 #include "sources/records/file_names.h"

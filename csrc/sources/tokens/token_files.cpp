@@ -37,30 +37,38 @@ class StoredTokenFiles final : public StoredTokens {
   bool blocks() const override { return true; }
   bool is_remote() const override { return files_.is_remote(); }
 
-  void will_read(std::span<const std::int64_t> positions) const override {
+  SourceRow source_row(std::int64_t position) const override { return files_.source_row(position); }
+
+  std::int64_t length(std::int64_t position) const override {
+    const RowFiles::Place place = files_.place_of(position);
+    return token_row_file(files_[place.file]).token_rows[place.row].count;
+  }
+
+  void will_read(std::span<const Segment> pieces) const override {
     if (!files_.is_remote()) return;
     std::map<std::size_t, std::vector<ByteRange>> wanted;
-    for (const std::int64_t position : positions) {
-      const RowFiles::Place place = files_.place_of(position);
+    for (const Segment& piece : pieces) {
+      const RowFiles::Place place = files_.place_of(piece.element);
       const TokenRowFile& file = token_row_file(files_[place.file]);
-      const auto [begin, count] = file.token_rows[place.row];
+      const std::int64_t begin = file.token_rows[place.row].begin + piece.begin;
       const auto item = static_cast<std::uint64_t>(c10::elementSize(file.dtype));
-      wanted[place.file].push_back(
-          {static_cast<std::uint64_t>(begin) * item, static_cast<std::uint64_t>(count) * item});
+      wanted[place.file].push_back({static_cast<std::uint64_t>(begin) * item,
+                                    static_cast<std::uint64_t>(piece.end - piece.begin) * item});
     }
     for (const auto& [file, ranges] : wanted) files_.open(file)->will_read(ranges);
   }
 
-  void read(std::span<const std::int64_t> positions, std::int64_t limit, const TakeRow& take) const override {
+  void read(std::span<const Segment> pieces, std::int64_t limit, const TakePiece& take) const override {
     with_file_errors(kTokenDatasetName, [&] {
-      will_read(positions);
+      will_read(pieces);
       FilePtr opened;
       std::size_t number = 0;
-      for (std::size_t i = 0; i < positions.size(); ++i) {
-        const RowFiles::Place place = files_.place_of(positions[i]);
+      for (std::size_t i = 0; i < pieces.size(); ++i) {
+        const RowFiles::Place place = files_.place_of(pieces[i].element);
         if (!opened || number != place.file) opened = files_.open(number = place.file);
         const TokenRowFile& file = token_row_file(files_[number]);
-        const auto [begin, count] = file.token_rows[place.row];
+        const std::int64_t begin = file.token_rows[place.row].begin + pieces[i].begin;
+        const std::int64_t count = pieces[i].end - pieces[i].begin;
         const auto item = static_cast<std::int64_t>(c10::elementSize(file.dtype));
         const std::span<char> tokens = token_scratch(static_cast<std::size_t>(count * item));
         read_whole(*opened, tokens, static_cast<std::uint64_t>(begin * item));

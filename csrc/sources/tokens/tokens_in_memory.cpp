@@ -24,14 +24,17 @@ class TokensInMemory final : public StoredTokens {
   std::int64_t size() const override { return rows_.size(); }
   bool blocks() const override { return false; }
   bool is_remote() const override { return false; }
-  void will_read(std::span<const std::int64_t>) const override {}
+  SourceRow source_row(std::int64_t position) const override { return {0, "", position}; }
+  std::int64_t length(std::int64_t position) const override { return rows_[position].count; }
+  void will_read(std::span<const Segment>) const override {}
 
-  void read(std::span<const std::int64_t> positions, std::int64_t limit, const TakeRow& take) const override {
+  void read(std::span<const Segment> pieces, std::int64_t limit, const TakePiece& take) const override {
     const ReadGuard memory(tokens_);
     const auto item = static_cast<std::int64_t>(tokens_.element_size());
-    for (std::size_t i = 0; i < positions.size(); ++i) {
-      const auto [begin, count] = rows_[positions[i]];
-      const std::int64_t bad = take(i, memory.data() + (first_ + begin) * item, count);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const std::int64_t begin = rows_[pieces[i].element].begin + pieces[i].begin;
+      const std::int64_t bad =
+          take(i, memory.data() + (first_ + begin) * item, pieces[i].end - pieces[i].begin);
       if (bad < 0) continue;
       const std::int64_t index = first_ + begin + bad;
       throw InvalidArgumentError(std::string(kTokenDatasetName) + ": token " + std::to_string(index) +

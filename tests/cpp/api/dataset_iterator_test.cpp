@@ -105,6 +105,24 @@ TEST(DatasetIterator, CountsSkippedRows) {
   EXPECT_EQ(iterator.stats().skipped, 1);
 }
 
+TEST(DatasetIterator, ReadsNoLocalDataBeforeItIsAskedFor) {
+  int made = 0;
+  const Dataset rows = Dataset::range(3).map([&](const Element& row) {
+    ++made;
+    return row;
+  });
+  rows.element_spec();
+  const int before = made;
+  DatasetIterator iterator = rows.iterate({.epoch = 0});
+  iterator.begin_reading();
+  EXPECT_EQ(made, before);
+  EXPECT_EQ(iterator.remote_elements_left(), std::nullopt);
+  EXPECT_EQ(iterator.next().value().tensor().item<std::int64_t>(), 0);
+  iterator.close();
+  EXPECT_THROW(iterator.begin_reading(), FailedPreconditionError);
+  EXPECT_THROW(iterator.remote_elements_left(), FailedPreconditionError);
+}
+
 TEST(DatasetIterator, RefusesToGoOnWhenClosed) {
   DatasetIterator iterator = Dataset::range(10).batch(4).iterate();
   iterator.next();

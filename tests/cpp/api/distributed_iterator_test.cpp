@@ -69,6 +69,32 @@ TEST(DistributedIterator, CloseEndsUseButNotThePosition) {
   EXPECT_EQ(iterator.save(), saved);
 }
 
+/// Follows `steps` steps of `leader`, and its end if there are fewer.
+void follow(DistributedIterator& follower, DistributedIterator& leader, int steps) {
+  for (int step = 0; step < steps; ++step) {
+    const bool more = leader.next().has_value();
+    follower.follow(more ? std::optional(leader.step_info()) : std::nullopt, leader.save());
+    EXPECT_EQ(follower.save(), leader.save());
+    if (!more) return;
+    EXPECT_EQ(follower.step_info().row_start, leader.step_info().row_start);
+  }
+}
+
+TEST(DistributedIterator, OneThatFollowsGoesOnWhereTheOtherIs) {
+  for (const bool plan : {true, false}) {
+    const Dataset numbers = Dataset::range(11);
+    const Dataset batches = (plan ? numbers : numbers.filter([](const Element&) { return true; }))
+                                .batch(4)
+                                .with_options({.seed = 5});
+    for (int followed = 0; followed <= 4; ++followed) {
+      DistributedIterator leader = iterate(batches);
+      DistributedIterator follower = iterate(batches);
+      follow(follower, leader, followed);
+      EXPECT_EQ(steps(follower), steps(leader)) << followed;
+    }
+  }
+}
+
 TEST(DistributedIterator, IteratorsAreIndependent) {
   const auto distributed = replicas(2).distribute_dataset(Dataset::range(6).batch(2));
   DistributedIterator a = distributed.iterate();
@@ -201,6 +227,20 @@ TEST(DistributedIterator, ReadsAheadNoFurtherThanAsked) {
       EXPECT_LE(tap.pulled, 8 * (step + ahead));
     }
   }
+}
+
+TEST(DistributedIterator, OneThatFollowsReadsNothing) {
+  Tap tap;
+  const Dataset batches = tap.dataset().take(8).batch(4);
+  DistributedIterator leader = iterate(Dataset::range(8).batch(4));
+  DistributedIterator follower = iterate(batches, {.per_replica_buffer_size = 0});
+  const State start = follower.save();
+  leader.next();
+  follower.follow(leader.step_info(), start);
+  EXPECT_EQ(tap.pulled, 0);
+  EXPECT_EQ(follower.stats().rows, 4);
+  follower.follow(std::nullopt, start);
+  EXPECT_FALSE(follower.next());
 }
 
 TEST(DistributedIterator, AnInterruptLosesNothingInTheCallersThread) {

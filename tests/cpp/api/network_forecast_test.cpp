@@ -16,9 +16,13 @@ TEST(NetworkForecast, IsToldInALine) {
 }
 
 TEST(NetworkForecast, TellsWhatIsNotKnown) {
-  NetworkForecast forecast{.files = 1, .bytes = 999, .requests = std::nullopt, .lacks_index = true};
+  NetworkForecast forecast{.files = 1, .bytes = 999, .requests = std::nullopt, .index_requests = 3};
   EXPECT_EQ(facts_of(forecast)[0], "network: 1 file, 999 B");
-  EXPECT_EQ(facts_of(forecast).size(), 2u);
+  EXPECT_EQ(
+      facts_of(forecast)[1],
+      "index: there is none yet, so that all bytes are read once before the first epoch, in about 3 "
+      "requests, "
+      "less than $0.01 at $0.40 a million; `python -m torch_distinput index URL` makes it once for all");
   forecast = {.files = 2000, .bytes = std::nullopt, .requests = 2000};
   EXPECT_EQ(facts_of(forecast)[0],
             "network: 2000 files, sizes not known; about 2000 requests an epoch, less than $0.01 at $0.40 a "

@@ -7,6 +7,7 @@
 
 #include "distribute/distribute_testing.h"
 #include "support/errors.h"
+#include "torch_distinput/part_strategy.h"
 
 namespace torch_distinput {
 namespace {
@@ -63,6 +64,31 @@ TEST(Strategy, ReplicationPerReplicaIsForFunctions) {
 TEST(Strategy, ElementsWithoutRowsAreRefusedWhenDistributing) {
   EXPECT_THROW(replicas(2).distribute_dataset(Dataset::range(6)), c10::ValueError);
   EXPECT_NO_THROW(replicas(1).distribute_dataset(Dataset::range(6)));
+}
+
+TEST(PartStrategy, PartsOfProcessesAreThoseOfReplicas) {
+  const Dataset batches = Dataset::range(23).shuffle({.seed = 3}).batch(5);
+  for (std::int64_t count = 1; count <= 7; ++count) {
+    const MirroredStrategy together(std::vector<std::string>(static_cast<std::size_t>(count), "cpu"));
+    for (std::int64_t index = 0; index < count; ++index) {
+      const PartStrategy alone(index, count, {"cpu"});
+      DistributedIterator own = alone.distribute_dataset(batches).iterate();
+      for (const PerReplica& step : together.distribute_dataset(batches)) {
+        const auto part = own.next();
+        ASSERT_TRUE(part.has_value());
+        const auto place = static_cast<std::size_t>(index);
+        EXPECT_TRUE(at::equal((*part)[0].tensor(), step[place].tensor()));
+        EXPECT_EQ(part->info().valid[0], step.info().valid[place]);
+        EXPECT_EQ(part->info().num_replicas, count);
+      }
+      EXPECT_FALSE(own.next().has_value());
+    }
+  }
+}
+
+TEST(PartStrategy, APartHasAnIndexBelowTheCount) {
+  EXPECT_THROW(PartStrategy(2, 2, {"cpu"}), c10::ValueError);
+  EXPECT_THROW(PartStrategy(-1, 2, {"cpu"}), c10::ValueError);
 }
 
 }  // namespace

@@ -57,6 +57,34 @@ TEST(StageScopeTest, InnerWorkForAnotherIteratorCountsForThatOne) {
   EXPECT_EQ(current_work(), ours);
 }
 
+TEST(StageScopeTest, ScopesThatHaveNotEndedAreBusyToo) {
+  const auto counters = std::make_shared<Counters>();
+  const auto busy = [&](Stage stage) -> BusyTime& { return counters->busy[static_cast<std::size_t>(stage)]; };
+  const WorkScope work(counters);
+  const StageScope outer(Stage::kBuild);
+  const std::int64_t first = clock_ns();
+  const std::uint64_t build = busy(Stage::kBuild).read(first);
+  const std::uint64_t read = busy(Stage::kRead).read(first);
+  std::int64_t inner_time = 0;
+  {
+    StageScope inner(Stage::kRead);
+    spin_for(100'000);
+    inner_time = inner.end();
+  }
+  const std::int64_t second = clock_ns();
+  EXPECT_EQ(BusyTime::between(read, busy(Stage::kRead).read(second)), inner_time);
+  EXPECT_EQ(BusyTime::between(build, busy(Stage::kBuild).read(second)), second - first - inner_time);
+}
+
+TEST(BusyTimeTest, AddsUpManyThreadsAndWraps) {
+  constexpr std::int64_t kLate = (std::int64_t{1} << 53) - 50;  // sums wrap meanwhile
+  BusyTime busy;
+  for (int thread = 0; thread < 1000; ++thread) busy.begin(kLate);
+  const std::uint64_t before = busy.read(kLate + 10);
+  for (int thread = 0; thread < 400; ++thread) busy.end(kLate + 60);
+  EXPECT_EQ(BusyTime::between(before, busy.read(kLate + 110)), 1000 * 50 + 600 * 50);
+}
+
 TEST(TraceTest, KeepsTheSpansOfAllThreadsUpToTheMost) {
   const auto counters = std::make_shared<Counters>();
   const auto work_once = [&] {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "support/errors.h"
 #include "torch_distinput/error.h"
@@ -97,8 +98,13 @@ TEST(StateText, NoPrefixOfATextIsRead) {
     EXPECT_THROW(static_cast<void>(State::parse(text.substr(0, size))), c10::ValueError) << size;
 }
 
+/// Another process may run the same test.
+std::string of_this_process(const std::string& name) {
+  return ::testing::TempDir() + std::to_string(::getpid()) + "_" + name;
+}
+
 TEST(StateFile, KeepsAStateAndReplacesTheFileAtOnce) {
-  const std::string path = ::testing::TempDir() + "state_file_test.json";
+  const std::string path = of_this_process("state_file_test.json");
   const State first = State().set("step", 3);
   first.save(path);
   EXPECT_EQ(State::load(path), first);
@@ -116,7 +122,7 @@ TEST(StateFile, ErrorsNameTheFile) {
   EXPECT_THROW(State(1).save(missing), NotFoundError);
   EXPECT_THROW(static_cast<void>(State::load(::testing::TempDir())), SystemError);
 
-  const std::string damaged = ::testing::TempDir() + "damaged_state_test.json";
+  const std::string damaged = of_this_process("damaged_state_test.json");
   std::ofstream(damaged) << "{";
   const std::string message = message_of<c10::ValueError>([&] { static_cast<void>(State::load(damaged)); });
   EXPECT_TRUE(has(message, "at byte 1"));

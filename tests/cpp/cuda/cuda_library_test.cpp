@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "api/distributed_dataset.h"
 #include "device/transfer/device_stager.h"
@@ -38,7 +39,8 @@ TEST(CudaLibrary, AnAbsentLibraryIsDistinguishedFromADamagedOne) {
   EXPECT_FALSE(absent.built);
   EXPECT_TRUE(contains(absent.missing_because, "was not built"));
 
-  const std::string damaged_path = testing::TempDir() + "damaged_cuda_library.so";
+  const std::string damaged_path =
+      testing::TempDir() + std::to_string(::getpid()) + "_damaged_cuda_library.so";
   std::ofstream(damaged_path) << "no library";
   const CudaLibrary damaged = load_cuda_library(damaged_path);
   std::remove(damaged_path.c_str());

@@ -43,6 +43,48 @@ TEST(DistributedLaws, StepsMatchTheModelOnBothPaths) {
   }
 }
 
+void expect_same(const StepInfo& one, const StepInfo& other) {
+  EXPECT_EQ(one.epoch, other.epoch);
+  EXPECT_EQ(one.step, other.step);
+  EXPECT_EQ(one.row_start, other.row_start);
+  EXPECT_EQ(one.valid, other.valid);
+  EXPECT_EQ(one.global_valid, other.global_valid);
+  EXPECT_EQ(one.num_replicas, other.num_replicas);
+  EXPECT_EQ(one.loss_scale, other.loss_scale);
+  EXPECT_EQ(one.is_last, other.is_last);
+  EXPECT_EQ(one.has_value, other.has_value);
+  EXPECT_EQ(one.order, other.order);
+}
+
+TEST(DistributedLaws, StepsWithoutRowsAreThoseWithThem) {
+  std::mt19937 random(13);
+  for (int i = 0; i < 400; ++i) {
+    Pipeline p = random_pipeline(random);
+    if (i % 2 == 0) p.rows = [](std::int64_t n) { return Dataset::range(n).shuffle({.seed = 4}); };
+    SCOPED_TRACE(p.str());
+    const DistributedDataset dataset = p.distributed();
+    DistributedIterator whole = dataset.iterate({.epoch = 1, .seed = 2});
+    const IterateOptions rowless{.epoch = 1, .seed = 2, .with_rows = false};
+    const bool has_plan = p.source != Source::kFilter;
+    const bool is_known = has_plan && (p.source != Source::kMap || p.values().empty());
+    if (!is_known) {
+      EXPECT_THROW(dataset.iterate(rowless), c10::ValueError);
+      continue;
+    }
+    DistributedIterator none = dataset.iterate(rowless);
+    EXPECT_EQ(none.save(), whole.save());
+    for (Optional step = whole.get_next_as_optional(); step.has_value();
+         step = whole.get_next_as_optional()) {
+      const PerReplica empty = none.get_next_as_optional().get_value();
+      expect_same(empty.info(), step.get_value().info());
+      EXPECT_EQ(empty.size(), step.get_value().size());
+      EXPECT_EQ(none.save(), whole.save());
+    }
+    EXPECT_FALSE(none.get_next_as_optional().has_value());
+    EXPECT_EQ(none.save(), whole.save());
+  }
+}
+
 TEST(DistributedLaws, StepInfoAddsUp) {
   std::mt19937 random(12);
   for (int i = 0; i < 300; ++i) {

@@ -42,7 +42,7 @@ TEST(PipelineIdentity, TellsInputsApart) {
   EXPECT_NE(identity(a.concatenate(b)), identity(Dataset::zip({a, b})));
 }
 
-TEST(CheckIdentity, NamesTheFirstDifference) {
+TEST(CheckIdentity, NamesTheOpsThatDiffer) {
   const State saved = pipeline_identity(Dataset::range(10).take(5).batch(2).node());
   EXPECT_NO_THROW(check_identity(saved, pipeline_identity(Dataset::range(10).take(5).batch(3).node())));
   EXPECT_EQ(
@@ -52,6 +52,12 @@ TEST(CheckIdentity, NamesTheFirstDifference) {
   EXPECT_EQ(message_of<c10::ValueError>(
                 [&] { check_identity(saved, pipeline_identity(Dataset::range(10).node())); }),
             "state: saved from another pipeline; its op 1 was `take(count=5)`, but here it is nothing.");
+  EXPECT_EQ(message_of<c10::ValueError>([&] {
+              check_identity(saved, pipeline_identity(Dataset::range(11).take(6).batch(2).node()));
+            }),
+            "state: saved from another pipeline; its op 0 was `range(start=0, stop=10, step=1)`, but here it "
+            "is `range(start=0, stop=11, step=1)`; its op 1 was `take(count=5)`, but here it is "
+            "`take(count=6)`.");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "kernels/rows.h"
 #include "runtime/arena.h"
-#include "runtime/permutation.h"
+#include "runtime/mix_keys.h"
 #include "support/numbers.h"
 
 namespace torch_distinput {

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/cpus.h"
 #include "runtime/forked_child.h"
 
 namespace torch_distinput {

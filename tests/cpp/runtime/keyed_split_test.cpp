@@ -2,9 +2,12 @@
 #include "runtime/keyed_split.h"
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <set>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -34,9 +37,21 @@ TEST(KeyedSplitTest, DealsARunAsOneByOne) {
   for (const double share : kShares) {
     for (const std::int64_t begin : {0L, 1L, 17L, 123'456'789'012L}) {
       const KeyedSplit split(share, 5);
-      KeyedSplit::Run run = split.run(begin);
-      for (std::int64_t position = begin; position < begin + 500; ++position)
-        ASSERT_EQ(run.next(), split.deal(position).side) << share << " " << position;
+      for (const std::size_t count : {0, 1, 2, 500}) {
+        std::vector<std::int64_t> offsets(count);
+        std::iota(offsets.begin(), offsets.end(), 0);
+        std::vector<std::int64_t> rare(count);
+        rare.resize(split.deal_run(begin, offsets, rare.data()));
+        offsets.resize(count - rare.size());
+        std::vector<std::int64_t> expected_rare;
+        std::vector<std::int64_t> expected_common;
+        for (std::int64_t offset = 0; offset < static_cast<std::int64_t>(count); ++offset) {
+          const bool is_rare = split.deal(begin + offset).side == Side::kRare;
+          (is_rare ? expected_rare : expected_common).push_back(offset);
+        }
+        EXPECT_EQ(rare, expected_rare) << share << " " << begin;
+        EXPECT_EQ(offsets, expected_common) << share << " " << begin;
+      }
     }
   }
 }

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/mix_keys.h"
 #include "support/numbers.h"
 
 namespace torch_distinput {

@@ -13,7 +13,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/permutation.h"
+#include "runtime/mix_keys.h"
 
 namespace torch_distinput {
 namespace {

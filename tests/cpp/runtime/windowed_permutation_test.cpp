@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/mix_keys.h"
 #include "runtime/permutation.h"
 #include "support/numbers.h"
 

@@ -61,6 +61,34 @@ class WorkerEndsTest : public ::testing::Test {
   ConsumerEnd consumer_{memory_};
 };
 
+TEST_F(WorkerEndsTest, TasksBeforeOnesThatArePassedOverAreNotWanted) {
+  WorkerEnd worker(memory_, 0);
+  std::string task;
+  for (const char* sent : {"begun", "waits", "waits, too"}) consumer_.send(0, sent);
+  ASSERT_TRUE(worker.receive(task));
+  EXPECT_TRUE(worker.wanted());
+  consumer_.pass_over(0);
+  consumer_.send(0, "later");
+  EXPECT_FALSE(worker.wanted());
+  for (const bool wanted : {false, false, true}) {
+    ASSERT_TRUE(worker.receive(task));
+    EXPECT_EQ(worker.wanted(), wanted) << task;
+  }
+  EXPECT_EQ(task, "later");
+}
+
+TEST_F(WorkerEndsTest, ANewProcessIsSentWhatIsWanted) {
+  consumer_.send(0, "old");
+  consumer_.pass_over(0);
+  consumer_.renew(0);
+  consumer_.send(0, "new");
+  WorkerEnd worker(memory_, 0);
+  std::string task;
+  ASSERT_TRUE(worker.receive(task));
+  EXPECT_EQ(task, "new");
+  EXPECT_TRUE(worker.wanted());
+}
+
 TEST(TwoWorkersTest, ResultsOfProcessesArriveAndKeptOnesStay) {
   const auto memory = std::make_shared<WorkerMemory>(2);
   ConsumerEnd consumer(memory);
@@ -157,6 +185,64 @@ TEST_F(WorkerEndsTest, TheEndGivesMemoryBackExceptWhatIsInUse) {
   EXPECT_EQ(worker.at(free)[kBytes / 2], 0);
   held.reset();
   EXPECT_EQ(worker.at(kept)[kBytes / 2], 0);
+}
+
+TEST_F(WorkerEndsTest, AProcessThatReplacesAWorkerSparesTheSlabsInUse) {
+  WorkerEnd first(memory_, 0);
+  constexpr std::uint64_t kBytes = 1 << 20;
+  const std::uint64_t unused = first.allocate(kBytes);
+  const std::uint64_t kept = first.allocate(kBytes);
+  const std::uint64_t freed = first.allocate(kBytes);
+  for (const std::uint64_t slab : {unused, kept, freed}) std::memset(first.at(slab), 1, kBytes);
+  std::shared_ptr<char> held = SlabsInUse::hold(consumer_.slabs(), 0, kept);
+  SlabsInUse::hold(consumer_.slabs(), 0, freed);
+  consumer_.renew(0);
+  EXPECT_EQ(first.at(unused)[kBytes / 2], 0);
+  EXPECT_EQ(first.at(freed)[kBytes / 2], 0);
+  WorkerEnd second(memory_, 0);
+  const std::uint64_t next = second.allocate(kBytes);
+  std::memset(second.at(next), 2, kBytes);
+  EXPECT_EQ(std::string(held.get(), kBytes), std::string(kBytes, 1));
+  held.reset();
+  EXPECT_EQ(second.allocate(kBytes), kept);
+}
+
+TEST(KilledWorkerTest, AProcessThatReplacesAWorkerGetsOnlyNewTasks) {
+  const auto memory = std::make_shared<WorkerMemory>(1);
+  ConsumerEnd consumer(memory);
+  const std::string large(3 * WorkerMemory::kRing, 'l');
+  for (int round = 0; round < 10; ++round) {
+    ChildProcess worker([&] { echo(memory, 0); });
+    for (int i = 0; i < 100; ++i) consumer.send(0, large + std::to_string(i));
+    for (int i = 0; i < 5 * round; ++i) ASSERT_EQ(next_result(consumer), large + std::to_string(i));
+    worker.kill(SIGKILL);
+    worker.wait();
+    std::string result;
+    while (consumer.receive(result) >= 0) {
+    }
+    consumer.renew(0);
+  }
+  const ChildProcess last([&] { echo(memory, 0); });
+  consumer.send(0, "new");
+  EXPECT_EQ(next_result(consumer), "new");
+  memory->stop();
+}
+
+TEST_F(WorkerEndsTest, AWorkerTellsWhatItDoes) {
+  EXPECT_EQ(consumer_.activity(0).kind, Activity::Kind::kStarting);
+  EXPECT_EQ(consumer_.activity(0).stack_fd, -1);
+  WorkerEnd worker(memory_, 0);
+  worker.activity().announce(0);
+  worker.activity().begin(7);
+  const Activity busy = consumer_.activity(0);
+  EXPECT_EQ(busy.kind, Activity::Kind::kBusy);
+  EXPECT_EQ(busy.task, 7);
+  EXPECT_EQ(busy.stack_fd, 0);
+  EXPECT_GE(consumer_.activity(0).duration, busy.duration);
+  worker.activity().end();
+  EXPECT_EQ(consumer_.activity(0).kind, Activity::Kind::kIdle);
+  consumer_.renew(0);
+  EXPECT_EQ(consumer_.activity(0).kind, Activity::Kind::kStarting);
 }
 
 TEST(ProcessWatchTest, AProcessEndsWithTheOneThatItServes) {

@@ -59,6 +59,25 @@ TEST_F(SlabSpaceTest, AFreedSlabIsUsedAgainBeforeTheSpaceGrows) {
   EXPECT_EQ(seen.size(), 1U);
 }
 
+TEST_F(SlabSpaceTest, MemoryThatNoBatchUsesIsGivenBack) {
+  constexpr std::uint64_t kBytes = 20000;
+  const std::uint64_t used = space_.allocate(kBytes);
+  const std::uint64_t unused = space_.allocate(kBytes);
+  const auto last_byte = [&](std::uint64_t slab) { return segment_.data()[slab + kBytes - 1]; };
+  for (int turn = 0; turn < 3; ++turn) {
+    std::memset(segment_.data() + used, 1, kBytes);
+    std::memset(segment_.data() + unused, 1, kBytes);
+    free_slab(segment_, freed_, unused);
+    space_.give_back();
+    EXPECT_EQ(last_byte(used), 1);
+    EXPECT_EQ(last_byte(unused), 0);
+    EXPECT_TRUE(take_discarded(segment_, unused));
+    space_.give_back();
+    EXPECT_FALSE(was_discarded(segment_, unused)) << "it had no pages any more";
+    ASSERT_EQ(space_.allocate(kBytes), unused);
+  }
+}
+
 TEST_F(SlabSpaceTest, AFullSpaceSaysSoAndRecovers) {
   std::vector<std::uint64_t> slabs;
   while (const std::uint64_t slab = space_.allocate(1 << 20)) slabs.push_back(slab);

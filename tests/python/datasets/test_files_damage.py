@@ -4,10 +4,9 @@
 import gzip
 import os
 import random
-import subprocess
-import sys
 
 import pytest
+from processes import run_script
 from sample_files import tf_record, tf_records
 
 import torch_distinput as tdi
@@ -263,8 +262,7 @@ def test_an_index_is_stored_and_stale_or_damaged_ones_are_replaced(tmp_path, lar
 def test_a_pipe_in_the_place_of_an_index_is_replaced(tmp_path, large_file):
     place = tmp_path / f".{large_file.name}.records.tdi-index"
     os.mkfifo(place)
-    count = "import sys, torch_distinput as tdi; print(len(tdi.TFRecordDataset(sys.argv[1])))"
-    done = subprocess.run([sys.executable, "-c", count, large_file], capture_output=True, text=True, timeout=60)
+    done = run_script(f"print(len(tdi.TFRecordDataset({str(large_file)!r})))")
     assert done.stdout == "1000\n" and place.is_file()
 
 
@@ -280,8 +278,8 @@ def test_an_index_of_a_read_only_folder_goes_to_the_cache(tmp_path, large_file, 
 def shown_progress(prepare: str) -> str:
     calls = "show(2, 50, 100, False); show(2, 100, 100, True)"
     code = f"from torch_distinput.datasets import _files as files; {prepare}; show = files.Progress(); {calls}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "Error" not in done.stderr
+    done = run_script(code)
+    assert done.returncode == 0 and "Error" not in done.stderr
     return done.stderr
 
 

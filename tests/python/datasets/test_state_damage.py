@@ -117,7 +117,16 @@ DISTRIBUTED = {
     "tail padded": (lambda: stream().batch(5), {"tail": "padded"}),
     "without read-ahead": (lambda: stream().batch(5), {"per_replica_buffer_size": 0}),
     "generator": (lambda: generated().batch(5), {}),
+    "fixed streams": (lambda: cut(6).batch(2), {}),
+    "fixed streams, padded": (lambda: cut(2).batch(5), {"tail": "padded"}),
 }
+
+
+def cut(streams):
+    """A pipeline of `streams` streams under policy STREAMS."""
+    share = ROWS // streams
+    numbers = rows(streams).flat_map(lambda i: tdi.Dataset.range(share * i, share * (i + 1)))
+    return numbers.with_options(tdi.Options(auto_shard_policy=tdi.AutoShardPolicy.STREAMS))
 
 
 def distributed(name):
@@ -136,7 +145,9 @@ def test_a_damaged_state_of_an_iterator(name):
 @pytest.mark.parametrize("name", DISTRIBUTED)
 def test_a_damaged_state_of_a_distributed_iterator(name):
     dataset = distributed(name)
-    check(random.Random(name), lambda: iter(dataset), 4 * ROWS if "tail" in name else ROWS)
+    assert ("applied as STREAMS" in str(dataset.explain())) == ("streams" in name)
+    most = 4 * ROWS if "tail" in name else 2 * ROWS if "streams" in name else ROWS
+    check(random.Random(name), lambda: iter(dataset), most)
 
 
 def test_a_list_that_stands_in_a_state_many_times_is_refused():

@@ -15,7 +15,7 @@ from ranks import returned, run_ranks
 
 import torch_distinput as tdi
 from torch_distinput import _C
-from torch_distinput.distribute._peer_values import decode, decode_example, encode, encode_example
+from torch_distinput.distribute._peer_values import decode, decode_example, encode, encode_whole
 from torch_distinput.loader._config import config_of
 from torch_distinput.loader._data_loader import plain_loader
 from torch_distinput.loader.ranks import _feed
@@ -74,7 +74,7 @@ def test_a_class_that_this_process_does_not_use_is_not_looked_up():
 
 def test_examples_keep_their_structure():
     example = {"x": torch.ones(0, 3), "names": [], "p": Point(torch.ones(0), ()), "o": collections.OrderedDict(a=[])}
-    back = decode_example(encode_example(example), "text")
+    back = decode_example(encode_whole(example), "text")
     assert back["x"].shape == (0, 3)
     assert (back["names"], back["p"].y, back["o"]) == ([], (), collections.OrderedDict(a=[]))
     assert back["p"].x.shape == (0,)
@@ -83,7 +83,7 @@ def test_examples_keep_their_structure():
 @pytest.mark.parametrize("batch", [Bag(x=torch.ones(0)), {"x": object()}, [{1, 2}]])
 def test_an_example_that_cannot_be_rebuilt_elsewhere_is_not_sent(batch):
     with pytest.raises(ValueError, match="cannot be sent to another process"):
-        encode_example(batch)
+        encode_whole(batch)
 
 
 def packed(description, tensors=()):
@@ -135,7 +135,7 @@ def test_bytes_of_another_program_are_one_error_that_names_whose_and_rule(data, 
 def test_an_example_may_not_claim_rows_of_any_size():
     huge = torch.ones(0, 2**20, 2**20)
     with pytest.raises(tdi.DistributedDatasetError, match="a row of an example must have at most"):
-        decode_example(encode_example(huge), "text")
+        decode_example(encode_whole(huge), "text")
 
 
 def test_damaged_bytes_are_errors_or_values():

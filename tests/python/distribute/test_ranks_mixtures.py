@@ -85,3 +85,33 @@ def test_a_mixture_that_stops_first_has_all_rows_of_the_dataset_that_ends():
     assert {length for _, length in results} == {len(rows)}
     shares = Counter(row // 1000 for row in rows)
     assert shares[0] == pytest.approx(40, abs=2) and shares[1] == pytest.approx(40 / 3, abs=3)
+
+
+def changing(rank, state, steps, change_at, differs):
+    datasets = [tdi.Dataset.range(1000 * i, 1000 * (i + 1)).shuffle(seed=i) for i in range(2)]
+    loader = tdi.DataLoader(
+        tdi.Dataset.sample_from_datasets(datasets, [1, 0], seed=4).take(120), batch_size=2, distributed=True
+    )
+    if state is not None:
+        loader.load_state_dict(state)
+    rows = []
+    for step, batch in enumerate(itertools.islice(loader, steps)):
+        rows += batch[: loader.last_info.valid[0]].tolist()
+        if step + 1 == change_at:
+            loader.set_weights([0, 1] if not differs else [rank, 1])
+    return rows, loader.state_dict(), loader.last_info.row_start + loader.last_info.global_valid
+
+
+def test_weights_change_at_one_step_on_all_ranks_and_on_other_numbers_of_them():
+    results = returned(run_ranks(changing, 3, None, 5, 4, False))
+    seen = [row for rows, *_ in results for row in rows]
+    state = results[0][1]
+    results = returned(run_ranks(changing, 2, state, 10_000, 0, False))
+    seen += [row for rows, *_ in results for row in rows]
+    assert len(seen) == len(set(seen)) == 120
+    assert sum(row < 1000 for row in seen) == 4 * 3 * 2  # those of the first four steps
+
+
+def test_ranks_that_set_other_weights_are_told():
+    for result in run_ranks(changing, 2, None, 5, 3, True):
+        assert isinstance(result, tdi.DistributedDatasetError) and "weights of the mixture" in str(result)

@@ -72,10 +72,6 @@ def two_groups(rank):
     """Ranks 0 and 1, and 2 and 3, are data-parallel groups; ranks 0 and 2, and 1 and 3, work on one replica each."""
     mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("tp", "dp"))
     strategy = tdi.MultiWorkerMirroredStrategy(mesh["dp"])
-    with pytest.raises(ValueError, match="mesh of 2"):
-        tdi.MultiWorkerMirroredStrategy(mesh)
-    with pytest.raises(ValueError, match="^DataLoader: `distributed` must be a group or .* mesh of 2"):
-        tdi.DataLoader(range(4), distributed=mesh)
     dataset = strategy.distribute_dataset(tdi.Dataset.range(40).shuffle(seed=4).batch(8))
     return [rows_of(strategy, step) for step in dataset]
 
@@ -88,7 +84,7 @@ def test_ranks_of_one_model_replica_get_the_same_rows():
 
 def test_an_environment_of_several_processes_without_a_group_is_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
-    with pytest.raises(RuntimeError, match=r"init_process_group\(\) first"):
+    with pytest.raises(RuntimeError, match=r"process_group_from_env\(\) first"):
         tdi.MultiWorkerMirroredStrategy()
 
 

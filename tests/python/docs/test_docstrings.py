@@ -1,10 +1,12 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The package's docstrings: every public name has one, and every example in one is true."""
 
+import ast
 import doctest
+import functools
 import importlib
 import inspect
-import pkgutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,24 +19,44 @@ PUBLIC_MODULES = (tdi, tdi.testing, monitoring, tdi.compat, tdi.compat.v1)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-def modules():
-    yield tdi
-    for info in pkgutil.walk_packages(tdi.__path__, "torch_distinput."):
-        if info.name.rsplit(".")[-1] in ("__main__", "_C"):
-            continue
-        try:
-            yield importlib.import_module(info.name)
-        except ModuleNotFoundError as error:  # an adapter of a package that is not installed
-            if not info.name.startswith(("torch_distinput.frameworks.", "torch_distinput.monitoring.")):
-                raise
-            assert not str(error.name).startswith("torch_distinput")
+def examples_in_sources():
+    """The names of the docstrings with examples, and those of their modules. No module is imported: each worker of
+    pytest-xdist collects the tests, and adapters bring their frameworks along."""
+    root = Path(tdi.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        text = path.read_text()
+        module = ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
+        if ">>> " in text:
+            yield from ((name, module) for name in with_examples(ast.parse(text), module))
 
 
-def examples():
-    """Each docstring of the package that has examples, by name."""
-    finder = doctest.DocTestFinder(exclude_empty=True)
-    globs = {"torch": torch, "tdi": tdi}
-    found = [test for module in modules() for test in finder.find(module, module.__name__, globs=globs)]
+def with_examples(node, name):
+    if ">>> " in (ast.get_docstring(node) or ""):
+        yield name
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        for inner in node.body:
+            if isinstance(inner, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield from with_examples(inner, f"{name}.{inner.name}")
+
+
+class Finder(doctest.DocTestFinder):
+    """Finds functions that are decorated, too, whose globals are the decorator's."""
+
+    def _from_module(self, module, value):
+        return super()._from_module(module, inspect.unwrap(value) if inspect.isfunction(value) else value)
+
+
+@functools.cache
+def examples(name):
+    """The examples of a module, by name."""
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:  # an adapter of a package that is not installed
+        if not name.startswith(("torch_distinput.frameworks.", "torch_distinput.monitoring.")):
+            raise
+        assert not str(error.name).startswith("torch_distinput")
+        pytest.skip(str(error))
+    found = Finder(exclude_empty=True).find(module, name, globs={"torch": torch, "tdi": tdi})
     return {test.name: test for test in found if test.examples}
 
 
@@ -66,22 +88,28 @@ def documented(value):
     return bool((text or "").strip())
 
 
-EXAMPLES = examples()
+EXAMPLES = dict(examples_in_sources())
 PUBLIC = dict(public_names())
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_are_true(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some write files
-    if MISSING and "decode_image" in EXAMPLES[name].docstring:
+    example = examples(EXAMPLES[name])[name]
+    if MISSING and "decode_image" in example.docstring:
         pytest.skip(MISSING)
     report = []
-    doctest.DocTestRunner(optionflags=FLAGS).run(EXAMPLES[name], out=report.append)
+    doctest.DocTestRunner(optionflags=FLAGS).run(example, out=report.append)
     assert not report, "".join(report)
 
 
+@pytest.mark.parametrize("module", dict.fromkeys(EXAMPLES.values()))
+def test_all_examples_of_a_module_are_tried(module):
+    assert examples(module).keys() == {name for name, place in EXAMPLES.items() if place == module}
+
+
 def test_the_datasets_methods_have_examples():
-    without = {"prefetch", "set_epoch", "options", "list_files"}
+    without = {"prefetch", "set_epoch", "options", "list_files", "from_ray"}
     owners = [base for base in tdi.Dataset.__mro__ if base.__module__.startswith("torch_distinput")]
     methods = [(base, name) for base in owners for name in vars(base) if not name.startswith("_")]
     assert len(methods) > 50

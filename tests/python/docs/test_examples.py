@@ -9,6 +9,12 @@ from decoders import needs_decoders
 from ranks import run_example
 
 
+def test_killed_workers_of_an_executor_change_no_row():
+    output = run_example("19_executors.py")
+    assert "1797 rows an epoch, the same as without workers: True" in output
+    assert re.search(r"executor: \d of 2 workers, [1-4] lost", output)
+
+
 def test_the_digits_example_learns_and_sees_every_row_once():
     output = run_example("01_train_digits.py")
     assert float(re.search(r"test accuracy: (\d\.\d+)", output)[1]) >= 0.95
@@ -59,6 +65,18 @@ def test_lightning_sees_every_row_of_uneven_data_once():
     assert float(re.search(r"accuracy (\d\.\d+)", output)[1]) >= 0.9
 
 
+def test_tensor_parallel_ranks_of_lightning_see_the_same_rows():
+    pytest.importorskip("lightning")
+    output = run_example("16_lightning_mesh.py", world=4)
+    assert "719 + 719 of 1438 rows, the same on both ranks of each pair" in output
+
+
+def test_the_stage_in_the_middle_of_a_pipeline_reads_nothing():
+    output = run_example("17_pipeline.py", world=6)
+    assert "epoch 3: 23 steps on each of 6 ranks, every row once" in output
+    assert float(re.search(r"epoch 3: .* accuracy (\d\.\d+)", output)[1]) >= 0.9
+
+
 def test_tensor_parallel_ranks_see_the_same_rows():
     output = run_example("10_meshes.py", world=4)
     assert re.search(r"epoch 3: 23 steps on each rank, 719 \+ 719 of 1438 rows", output)
@@ -75,6 +93,18 @@ def test_the_language_model_sees_every_token_once_on_two_processes_and_then_on_o
     output = run_example("13_language_model.py", world=2)
     assert re.search(r"every one of the \d+ tokens was seen once: True", output)
     assert "documents drawn from the corpora: (160, 50)" in output
+
+
+@pytest.mark.slow
+def test_texts_are_tokenized_once_on_three_then_two_then_five_processes(tmp_path):
+    example, folder = "15_text_to_tokens.py", ["--folder", str(tmp_path)]
+    output = run_example(example, *folder, "--steps", "8", world=3)
+    assert "building of steps: from a plan" in output and "8 steps on 3 processes" in output
+    assert "8 steps on 2 processes" in run_example(example, *folder, "--steps", "8", world=2)
+    output = run_example(example, *folder, world=5)
+    assert re.search(r"every one of the \d+ tokens was seen once: True", output)
+    if importlib.util.find_spec("matplotlib"):
+        assert (tmp_path / "mixture.png").stat().st_size > 10_000
 
 
 @needs_decoders

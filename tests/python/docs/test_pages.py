@@ -1,9 +1,9 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The programs in pages about data run as they stand, in an empty folder, on the small files that they make.
 
-Programs that stand alone are in test_readme.py, those about frameworks in tests/frameworks/test_pages.py, those in C++
-in tests/install/test_cpp_pages.py, those about object stores in remote/test_remote_page.py, and those about zero rows
-in distribute/test_zero_rows.py and test_torchmetrics.py.
+Programs that stand alone are in test_readme.py, those about frameworks in tests/frameworks/test_pages.py, those about
+launchers in tests/clusters, those in C++ in tests/install/test_cpp_pages.py, those about object stores in
+remote/test_remote_page.py, and those about zero rows in distribute/test_zero_rows.py and test_torchmetrics.py.
 """
 
 import re
@@ -36,6 +36,15 @@ def test_tables(tmp_path, monkeypatch):
     assert sorted(x for batch in names["ds"] for x in batch["label"].tolist()) == sorted([*range(300)] * 2)
 
 
+def test_table_formats(tmp_path, monkeypatch):
+    for package in ("pyarrow", "deltalake"):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    names = run_blocks(DOCS / "table_formats.md", {})
+    assert sorted(x for batch in names["animals"] for x in batch["legs"].tolist()) == [2, 4, 6]
+    assert "DeltaDataset(version=0)" in str(names["animals"].explain())
+
+
 def test_tokens(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = run_blocks(DOCS / "tokens.md", {})
@@ -53,11 +62,35 @@ def test_records(tmp_path, monkeypatch):
     assert Path("train.tfrecord").stat().st_size > len(tf_records([b""] * 1000))
 
 
+def test_shuffling(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    names = run_blocks(DOCS / "shuffling.md", {})
+    assert sorted(x for batch in names["loader"] for x in batch["x"].tolist()) == list(range(20_000))
+    assert "200 blocks of 100.0 rows in 64 lanes, windows of 2 blocks" in str(names["rows"].explain())
+
+
+def test_executors(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run_blocks(DOCS / "executors.md", {})
+    assert names["loader"].stats().workers.answers >= 32
+
+
 def test_preprocessing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = run_blocks(DOCS / "preprocessing.md", {})
     assert [part.tolist() for part in names["indices"].values] == [[1, 3], [0]]
     assert len(names["text"].get_vocabulary()) >= 3
+
+
+def test_members(tmp_path, monkeypatch):
+    for name, value in {"MASTER_ADDR": "localhost", "MASTER_PORT": "0", "RANK": "0", "WORLD_SIZE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    names = run_blocks(DOCS / "members.md", {"checkpoint": tmp_path / "checkpoint.pt"})
+    assert int(names["step"]) == 2 * len(names["train"])
+    assert (names["in_order"].committed_epochs, names["in_order"].committed_steps) == (2, 2 * 3)
+    assert (names["train"].committed_steps, names["check"].committed_steps) == (2 * 13, 2 * 4)
+    assert names["checkpoint"].exists()
 
 
 def test_monitoring(tmp_path, monkeypatch):
@@ -76,8 +109,19 @@ def test_monitoring(tmp_path, monkeypatch):
     assert list((tmp_path / "runs/first").iterdir())
 
 
-ELSEWHERE = {"frameworks.md", "remote.md", "zero_rows.md"}
-HERE = {"monitoring.md", "images.md", "columns.md", "tokens.md", "records.md", "preprocessing.md"}
+ELSEWHERE = {"clusters.md", "frameworks.md", "remote.md", "zero_rows.md"}
+HERE = {
+    "monitoring.md",
+    "images.md",
+    "members.md",
+    "columns.md",
+    "executors.md",
+    "table_formats.md",
+    "tokens.md",
+    "records.md",
+    "preprocessing.md",
+    "shuffling.md",
+}
 
 
 def test_every_page_with_a_program_is_run():

@@ -1,7 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """What `verdict()` advises: each loader takes it, does not have it yet, and waits less with it."""
 
-import os
 import re
 import time
 
@@ -12,6 +11,7 @@ from torch.utils.data import TensorDataset
 from torch_datasets import IndexTensors, Indices
 
 import torch_distinput as tdi
+from torch_distinput import _C
 from torch_distinput.loader import _advice as advice
 from torch_distinput.loader._data_loader import advise
 
@@ -95,7 +95,7 @@ def drained(loader, work=0.0):
 @pytest.mark.parametrize("bound", ["read", "decode", "python", "copy"])
 @pytest.mark.parametrize("kind", LOADERS)
 def test_a_loader_takes_what_it_is_advised_and_has_not_got_it_yet(kind, bound, monkeypatch):
-    monkeypatch.setattr(advice, "_cpus", lambda: 2)
+    monkeypatch.setattr(advice, "available_cpus", lambda: 2)
     make, arguments = LOADERS[kind]
     loader = tdi.DataLoader(make(), batch_size=2, **arguments)
     for stats in (tdi.Stats(batches=9, bytes=90), tdi.Stats(batches=9, bytes=90, queue_room=4.0)):
@@ -118,7 +118,7 @@ def most_at_once(loader):
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
 @pytest.mark.parametrize(("workers", "distributed"), [(0, None), (0, True), (1, None), (2, None)])
 def test_the_advice_of_rows_that_wait_lets_more_of_them_wait_at_once(workers, distributed, monkeypatch):
-    monkeypatch.setattr(advice, "_cpus", lambda: 2)
+    monkeypatch.setattr(advice, "available_cpus", lambda: 2)
     loader = tdi.DataLoader(TimedRows(2 * BATCHES), 2, distributed=distributed, num_workers=workers)
     before, verdict = most_at_once(loader), loader.verdict()
     changes = advised(verdict.advice)
@@ -157,12 +157,6 @@ def test_the_advice_of_native_rows_lets_threads_copy_ahead(kind):
 
 
 def test_the_advice_names_no_more_cpus_than_there_are():
-    cpus = len(os.sched_getaffinity(0))
+    cpus = _C.available_cpus()
     loader = tdi.DataLoader(images(), 2, num_workers=cpus)
     assert advised(advise(loader, "decode", tdi.Stats(batches=9, queue_room=4.0))) == {}
-
-
-def test_a_pipeline_whose_workers_are_not_forked_is_not_sent_to_workers(monkeypatch):
-    monkeypatch.setattr(advice, "start_method", lambda: "spawn")
-    loader = tdi.DataLoader(native(), 2, collate_fn=as_list)
-    assert advised(advise(loader, "python", tdi.Stats())) == {}

@@ -236,7 +236,7 @@ def test_python_pipelines_and_functions_work(workers):
 def test_a_seed_without_anything_to_order_is_refused():
     with pytest.raises(ValueError, match="`seed` orders the rows of `shuffle=True`"):
         tdi.DataLoader(pairs(), seed=3)
-    with pytest.raises(ValueError, match="`prefetch_bytes` is for native data, but here Python makes the rows"):
+    with pytest.raises(ValueError, match="`prefetch_bytes` needs `num_workers` here, where Python makes the rows"):
         iter(tdi.DataLoader(Squares(), prefetch_bytes=100))
 
 

@@ -2,6 +2,7 @@
 """Lifetimes of a `DataLoader`'s iterators: nothing is shared between them, kept, leaked or left running."""
 
 import gc
+import multiprocessing
 import os
 import random
 import threading
@@ -13,7 +14,7 @@ import torch
 from processes import run_script
 from torch.utils import data
 from torch.utils.data import TensorDataset
-from torch_datasets import IndexStream, IndexTensors
+from torch_datasets import IndexStream, IndexTensors, Indices
 
 import torch_distinput as tdi
 
@@ -60,6 +61,18 @@ def test_several_iterators_live_at_once(make):
 def test_nested_loops(make):
     loader = make()
     assert sum(len(values(batch)) for outer in loader for batch in loader) == 500
+
+
+@pytest.mark.parametrize("distributed", [None, True])
+def test_close_ends_workers_that_wait_for_the_next_epoch(distributed):
+    before = set(multiprocessing.active_children())
+    loader = tdi.DataLoader(Indices(50), 5, num_workers=2, persistent_workers=True, distributed=distributed)
+    for _ in loader:
+        pass
+    waiting = set(multiprocessing.active_children()) - before
+    assert len(waiting) == 2
+    loader.close()
+    assert not waiting & set(multiprocessing.active_children())
 
 
 @pytest.mark.both_pools

@@ -21,7 +21,7 @@ from distributed_loaders import Squares
 from processes import run_script
 from torch.utils import data
 from torch.utils.data import ChainDataset, TensorDataset, get_worker_info
-from torch_datasets import IndexStream, Indices, SizedIndexStream
+from torch_datasets import IndexStream, Indices, SizedIndexStream, last_line
 
 import torch_distinput as tdi
 
@@ -129,7 +129,7 @@ def with_errors(iterator):
             return seen
         except Exception as error:  # noqa: BLE001 - it is compared
             first, *_ = str(error).split("Traceback")
-            last = str(error).strip().splitlines()[-1:]
+            last = last_line(error)
             seen.append((type(error).__name__, re.sub(r"\(pid.*?\)", "", first), last))
     return seen
 
@@ -356,33 +356,3 @@ def test_torchs_pool_serves_where_memory_ends_after_explain():
 def test_spawned_workers_import_the_class():
     loader = tdi.DataLoader(Squares(7), 3, num_workers=1, multiprocessing_context="spawn")
     assert [batch["row"].tolist() for batch in loader] == [[0, 1, 2], [3, 4, 5], [6]]
-
-
-@pytest.mark.parametrize("method", ["forkserver", "spawn"])
-def test_a_pipeline_for_workers_that_are_not_forked_is_refused_by_explain(method):
-    def loader(**arguments):
-        return tdi.DataLoader(tdi.Dataset.range(6), 3, collate_fn=torch.stack, num_workers=1, **arguments)
-
-    wrong = loader(multiprocessing_context=method)
-    for ask in (tdi.DataLoader.explain, iter):
-        with pytest.raises(ValueError, match=f'not be sent to .*="{method}"`. Use .*="fork"`'):
-            ask(wrong)
-    # What the error advises.
-    assert [batch.tolist() for batch in loader(multiprocessing_context="fork")] == [[0, 1, 2], [3, 4, 5]]
-    assert len(list(tdi.DataLoader(tdi.Dataset.range(6), 3, collate_fn=torch.stack))) == 2
-    batched = tdi.Dataset.range(6).map(lambda x: 2 * x).batch(3)
-    assert [batch.tolist() for batch in tdi.DataLoader(batched, batch_size=None)] == [[0, 2, 4], [6, 8, 10]]
-
-
-def test_the_programs_start_method_counts_where_the_loader_has_none():
-    result = run_script("""
-        import multiprocessing, torch
-        loader = tdi.DataLoader(tdi.Dataset.range(6), 3, collate_fn=torch.stack, num_workers=1)
-        print("in 1 worker processes" in loader.explain())
-        multiprocessing.set_start_method("spawn")  # not decided by the question before
-        try:
-            loader.explain()
-        except ValueError as error:
-            print(error)
-        """)
-    assert result.stdout.startswith("True\nDataLoader: a dataset of this library cannot be pickled"), result

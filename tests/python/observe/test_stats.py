@@ -8,6 +8,7 @@ import time
 
 import pytest
 import torch
+from processes import wait_until
 from torch_datasets import Indices
 
 import torch_distinput as tdi
@@ -183,6 +184,28 @@ def test_the_largest_busy_time_is_what_a_waiting_program_is_bound_by(field, boun
     assert dataclasses.replace(stats, consumer_seconds=99.0).verdict().bound == "consumer"
 
 
+def test_a_program_is_bound_by_what_was_busy_while_it_waited():
+    hidden = Stats(batches=9, wait_seconds=1.0, consumer_seconds=1.0, python_seconds=9.0, read_seconds=2.0)
+    assert hidden.verdict().bound == "python"
+    known = dataclasses.replace(hidden, waited_read_seconds=0.9, waited_python_seconds=0.1)
+    assert known.verdict().bound == "read" and "meanwhile read 900 ms, python 100 ms" in known.verdict().evidence
+
+
+def test_work_that_is_done_ahead_is_not_waited_for():
+    def slow(x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.005)
+        return x
+
+    rows = tdi.Dataset.range(12).map(slow)
+    waiting = drained(iter(rows.with_options(tdi.Options(prefetch=0, num_threads=0))))
+    assert 0.9 * waiting.python_seconds <= waiting.waited_python_seconds <= waiting.python_seconds
+    ahead = iter(rows.with_options(tdi.Options(prefetch=12)))
+    next(ahead)
+    wait_until(lambda: ahead.stats().python_seconds >= 12 * 0.005)
+    rest = drained(ahead)
+    assert rest.waited_python_seconds < 0.5 * rest.python_seconds
+
+
 def test_over_ranks_the_verdict_names_the_one_that_the_others_wait_for():
     fast = Stats(batches=100, wait_seconds=0.1, consumer_seconds=9.9)
     slow = Stats(batches=100, wait_seconds=8.0, consumer_seconds=2.0, read_seconds=7.0)
@@ -191,6 +214,17 @@ def test_over_ranks_the_verdict_names_the_one_that_the_others_wait_for():
     started_early = dataclasses.replace(slow, wait_seconds=108.0, peer_seconds=100.0)
     assert verdict_over_ranks([fast, started_early, fast]) == verdict
     assert verdict_over_ranks([fast, fast]).rank is None
+
+
+def test_the_memory_of_workers_is_told():
+    loader = tdi.DataLoader(Indices(40), batch_size=2, num_workers=2)
+    iterator = iter(loader)
+    next(iterator)
+    told = loader.stats().worker_bytes
+    assert told > 1 << 20 and "workers have" in repr(loader.stats())
+    del iterator
+    assert loader.stats().worker_bytes == told  # of a moment ago
+    assert drained(tdi.DataLoader(Indices(4))).worker_bytes is None
 
 
 def test_the_repr_can_be_read():

@@ -5,44 +5,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from mixture_pipelines import AFTER, NUMBER, WEIGHT, assert_resumes, numbers, source
 
 import torch_distinput as tdi
 
-BORDER = 1000
-Source = tuple[int, str, int, float]  # rows, an op, its number, the weight
-
-
-def source(index: int, given: Source, batch: int, streams: bool) -> tdi.Dataset:
-    rows, op, number, _ = given
-    dataset = tdi.Dataset.from_tensor_slices(torch.arange(BORDER * index, BORDER * index + rows))
-    if streams:
-        dataset = dataset.filter(lambda row: row >= 0)
-    if op == "shuffle":
-        dataset = dataset.shuffle(1 + number, seed=number)
-    elif op == "repeat":
-        dataset = dataset.shuffle(3).repeat(number)
-    elif op == "skip":
-        dataset = dataset.skip(number)
-    return dataset.batch(batch) if batch else dataset
-
-
-AFTER = {
-    "none": lambda ds, k: ds,
-    "shuffle": lambda ds, k: ds.shuffle(seed=k),
-    "window": lambda ds, k: ds.shuffle(1 + k),
-    "repeat": lambda ds, k: ds.repeat(k),
-    "shard": lambda ds, k: ds.shard(2, k % 2),
-    "take": lambda ds, k: ds.take(3 * k),
-    "skip": lambda ds, k: ds.skip(k),
-    "cache": lambda ds, k: ds.cache(),
-    "batch": lambda ds, k: ds.batch(1 + k),
-    "map": lambda ds, k: ds.map(lambda row: row + k),
-    "zip": lambda ds, k: tdi.Dataset.zip((ds, tdi.Dataset.range(9 * k))).map(lambda row, _: row),
-    "concatenate": lambda ds, k: ds.concatenate(ds),
-    "mixture": lambda ds, k: tdi.Dataset.sample_from_datasets([ds, ds.take(k)], [2, 1]),
-}
-NUMBER = st.integers(0, 4)
-WEIGHT = st.one_of(st.sampled_from([0.0, 1.0, 1.0]), st.floats(1e-3, 50))
 SOURCES = st.lists(
     st.tuples(st.integers(0, 9), st.sampled_from(["none", "shuffle", "repeat", "skip"]), NUMBER, WEIGHT),
     min_size=1,
@@ -55,24 +21,6 @@ def build(sources, stop_on, batch, after, number, streams=False) -> tdi.Dataset:
     weights = [weight for *_, weight in sources]
     mixed = tdi.Dataset.sample_from_datasets(datasets, weights, seed=number, stop_on=stop_on)
     return AFTER[after](mixed, number).with_options(tdi.Options(seed=5))
-
-
-def numbers(dataset: tdi.Dataset, **options) -> list:
-    return [element.tolist() for element in dataset._native.iterate(epoch=1, **options)]
-
-
-def assert_resumes(dataset: tdi.Dataset, **options) -> None:
-    def opened():
-        return dataset._native.iterate(epoch=1, **options)
-
-    whole = [element.tolist() for element in opened()]
-    iterator = opened()
-    for position in range(len(whole) + 1):
-        state = iterator.state_dict()
-        resumed = opened()
-        resumed.load_state_dict(state)
-        assert [element.tolist() for element in resumed] == whole[position:]
-        next(iterator, None)
 
 
 MIXTURES = (

@@ -65,6 +65,7 @@ def test_rows_hold_every_token_once(sizes, length, most, window, dtype):
         assert len(pieces(row)) <= (most or length)
     for pipeline in (source.pack(length, max_documents=most), fitted, fitted.batch(2)):
         tdi.testing.assert_resumable(pipeline)
+        tdi.testing.assert_paths_agree(pipeline)
 
 
 def test_best_fit_pads_less_than_greedy_without_cuts_would():
@@ -107,7 +108,8 @@ def test_wrong_arguments_and_documents_are_named():
 
 
 def test_a_damaged_position_is_refused():
-    rows = tdi.TokenDataset.from_tokens(documents_of([9, 4]), None).pack(4)
+    documents = [torch.from_numpy(document) for document in documents_of([9, 4])]
+    rows = tdi.Dataset.from_generator(lambda: iter(documents), None).pack(4)
     iterator = iter(rows)
     next(iterator)
     state = iterator.state_dict()

@@ -1,11 +1,9 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Tensors whose memory moves or shrinks while rows are read from them."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
+from processes import run_script
 from torch import multiprocessing
 from torch.utils.data import TensorDataset
 
@@ -66,7 +64,7 @@ def test_offsets_of_a_ragged_leaf_are_the_librarys_own():
 
 # Memory that is unmapped when it is freed, so that a read after that ends the process.
 MOVES = """
-import mmap, threading, torch, torch_distinput as tdi
+import mmap, threading, torch
 
 ROWS = 1 << 14
 names = [str(row) for row in range(ROWS)]
@@ -89,5 +87,5 @@ print("moved")
 
 def test_rows_may_move_from_another_thread_while_they_are_gathered():
     """The thread that moves them frees the old memory after the reads on it."""
-    result = subprocess.run([sys.executable, "-c", MOVES], capture_output=True, text=True, timeout=120)
+    result = run_script(MOVES, timeout=120)
     assert (result.returncode, result.stdout) == (0, "moved\n"), result.stderr[-500:]

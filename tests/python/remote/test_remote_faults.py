@@ -2,12 +2,11 @@
 """Faults lose and repeat nothing; what cannot be helped is one error that names the object."""
 
 import os
-import signal
 import threading
 import time
 
 import pytest
-from processes import descriptors, in_child, run_script, wait_until
+from processes import ctrl_c_ends, descriptors, in_child, run_script, wait_until
 from remote_sources import BUCKET, upload, use_s3, write
 
 import torch_distinput as tdi
@@ -154,13 +153,15 @@ def test_rows_come_although_some_bodies_trickle(object_server, rate):
     object_server.fail(object=f"{BUCKET}/rows", operation="read", nth=[30, 45], trickle=rate)
     begin = time.monotonic()
     dataset = tdi.FixedLengthRecordDataset(url, 400_000)
-    assert sorted(dataset.shuffle(60, seed=4)) == rows
+    iterator = iter(dataset.shuffle(60, seed=4))
+    assert sorted(iterator) == rows
     assert time.monotonic() - begin < 15  # at that rate it takes 20 s, or 8,000
+    reached = 1 if iterator.stats().network.hedges == 0 else 0  # a doubled request asks for all of its range
     asked = [entry for entry in object_server.requests(operation="read") if "trickle" in entry.faults]
     again = [entry.range for entry in object_server.requests(operation="read") if not entry.faults]
     for entry in asked:
         first, last = entry.range
-        assert any(first < begin and end == last for begin, end in again), "it goes on at the byte that was reached"
+        assert any(first + reached <= begin and end == last for begin, end in again), "it goes on where it was"
 
 
 # Forks, ends
@@ -207,11 +208,8 @@ def test_waits_for_a_server_that_hangs_end_at_once(object_server, records, use):
     object_server.fail(object=f"{BUCKET}/rows", stall_after=0)
     begin = time.monotonic()
     if use == "Ctrl-C":
-        timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
+        with ctrl_c_ends(after=0.5):
             list(iterator)
-        timer.join()
     if use == "del":
         del iterator
     else:

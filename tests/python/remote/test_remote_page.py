@@ -10,7 +10,7 @@ from sample_files import tf_records
 from torch_distinput import _C
 
 
-def test_the_programs_of_the_page(object_server, monkeypatch, capsys):
+def test_the_programs_of_the_page(object_server, monkeypatch, capsys, tmp_path):
     pytest.importorskip("fsspec")
     monkeypatch.setenv("AWS_ENDPOINT_URL", object_server.url("s3"))
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", S3_KEY)
@@ -20,8 +20,9 @@ def test_the_programs_of_the_page(object_server, monkeypatch, capsys):
     object_server.put_all({f"pets/train-{part}.tfrecord": tf_records(records) for part in range(2)})
     object_server.put("pets/names.txt", b"Ada\nBo\n")
     endpoint = {"https://minio.example.org": object_server.url("s3"), '"me"': f'"{S3_KEY}"', '"..."': f'"{S3_SECRET}"'}
-    names = run_blocks(DOCS / "remote.md", {}, endpoint)
+    names = run_blocks(DOCS / "remote.md", {}, endpoint | {"/tmp/pets-cache": str(tmp_path / "cache")})
     assert sum(len(batch) for batch in names["loader"]) == 200
+    assert sorted(names["rows"]) == sorted(records)
     assert list(names["lines"]) == ["Ada", "Bo"]
     missing, found = capsys.readouterr().out.splitlines()
     assert missing.startswith("TFRecordDataset: s3://pets/no-such-file: there is no such object")

@@ -4,12 +4,14 @@
 import io
 import json
 import multiprocessing
+import time
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from processes import ctrl_c_ends
 from remote_store import HEAD, twice
 
 import torch_distinput as tdi
@@ -200,6 +202,69 @@ def test_a_shuffle_reads_each_block_once(store):
     assert twice(store.reads("wide")[1:]) == 0
 
 
+@pytest.mark.parametrize("columns", [None, ["a", "b"], ["c", "a"], ["b", "d"]])
+@pytest.mark.parametrize("rows", [7, 300, 4096])
+def test_columns_that_are_near_to_each_other_are_read_once(http_store, columns, rows):
+    """pyarrow reads them together."""
+    data = parquet_bytes(wide_table(5 * rows), compression="none", use_dictionary=False, row_group_size=rows)
+    dataset = tdi.ParquetDataset(http_store.put("wide", data), columns).batch(100)
+    dataset.cardinality()
+    http_store.server.forget_requests()
+    read = list(dataset)
+    assert twice(http_store.reads("wide")) == 0
+    expected = wide_table(5 * rows).to_pydict()
+    for name in columns or "abcd":
+        assert torch.cat([batch[name] for batch in read]).tolist() == expected[name]
+
+
+def test_a_shuffle_of_blocks_reads_each_once_an_epoch(store):
+    url = store.put("wide", parquet_bytes(wide_table(160 * 1024), **WIDE | {"row_group_size": 1024}))
+    dataset = tdi.ParquetDataset(url, ["a"]).shuffle(seed=1, blocks=1)
+    loader = tdi.DataLoader(dataset.batch(512), batch_size=None, distributed=True, split="lanes")
+    assert sum(len(batch["a"]) for batch in loader) == 160 * 1024
+    reads = store.reads("wide")
+    assert twice(reads[1:]) == 0
+    assert sum(end - begin for begin, end in reads) > 160 * 1024 * 8
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_waits_for_blocks_are_those_of_the_network(http_store, index):
+    url = http_store.put("wide", parquet_bytes(wide_table(), **WIDE))
+    dataset = tdi.ParquetDataset(url, ["a"], index=index).batch(512).with_options(tdi.Options(num_threads=0))
+    dataset.cardinality()
+    http_store.server.fail(operation="read", first_byte_delay=0.05)
+    begin = time.perf_counter()
+    iterator = iter(dataset)
+    for _ in iterator:
+        pass
+    elapsed = time.perf_counter() - begin
+    stats = iterator.stats()
+    assert stats.network.requests >= 5 and stats.network.wait_seconds > 0
+    # One thread does all, so that no moment is counted twice: a wait is not work besides.
+    assert stats.network.wait_seconds <= stats.read_seconds
+    assert stats.read_seconds + stats.build_seconds + stats.python_seconds <= elapsed
+
+
+@pytest.mark.parametrize("use", ["close", "del"])
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_readers_of_blocks_leave_a_server_that_hangs(http_store, form, use):
+    """They wait on a thread of the library, in Python code that has called the library again."""
+    if form == "parquet":
+        rows = tdi.ParquetDataset(http_store.put("t", parquet_bytes(wide_table(40 * 4096), **WIDE)), ["a"])
+    else:
+        rows = tdi.CsvDataset(http_store.put("t", csv_bytes(0, 40_000)))
+    iterator = iter(rows.shuffle(len(rows), seed=1).batch(512))
+    http_store.server.fail(object=http_store.object("t"), stall_after=0)
+    begin = time.monotonic()
+    with ctrl_c_ends(after=0.5):
+        next(iterator)
+    if use == "close":
+        iterator.close()
+    else:
+        del iterator
+    assert time.monotonic() - begin < 2
+
+
 def test_filters_read_the_columns_of_their_condition_ahead(store):
     url = store.put("wide", parquet_bytes(wide_table(40 * 4096), **WIDE))
     dataset = tdi.ParquetDataset(url, ["b"], [("a", ">", 2**61)])
@@ -332,14 +397,13 @@ def read_all(options, kind, url, results):
     results.put([plain(row) for row in FORMATS[kind][0](url)])
 
 
-def assert_workers_read(start, store, kind):
+def assert_workers_read(context, store, kind):
     """Two processes read what this one has read, while more is on its way to this one."""
     make, data, _ = FORMATS[kind]
     url = store.put(f"t.{kind}", data(0, 400))
     dataset = make(url)
     expected = [plain(row) for row in dataset]
     next(iter(dataset))
-    context = multiprocessing.get_context(start)
     results = context.SimpleQueue()
     workers = [
         context.Process(target=read_all, args=(store.options, kind, url, results), daemon=True) for _ in range(2)
@@ -354,11 +418,11 @@ def assert_workers_read(start, store, kind):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_forked_processes_read_what_their_parent_reads(store, kind):
-    assert_workers_read("fork", store, kind)
+    assert_workers_read(multiprocessing.get_context("fork"), store, kind)
 
 
-def test_spawned_processes_read_what_their_parent_reads(s3_store):
-    assert_workers_read("spawn", s3_store, "parquet")
+def test_processes_that_are_no_forks_of_it_read_what_a_process_reads(s3_store):
+    assert_workers_read(multiprocessing.get_context("forkserver"), s3_store, "parquet")
 
 
 class Rows(torch.utils.data.IterableDataset):

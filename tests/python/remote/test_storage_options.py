@@ -110,7 +110,7 @@ def test_options_of_other_types_are_refused_without_their_values():
 
 
 def test_options_for_paths_or_a_dataset_of_names_are_refused():
-    with pytest.raises(ValueError, match="`storage_options` say how URLs are read, but the files are paths"):
+    with pytest.raises(ValueError, match="`storage_options` says how URLs are read, but the files are paths"):
         tdi.NumpyDataset("x.npy", storage_options={})
     names = tdi.Dataset.from_tensor_slices(["s3://b/x"])
     with pytest.raises(ValueError, match="to the `list_files` that names the files"):

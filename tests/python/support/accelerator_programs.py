@@ -7,6 +7,8 @@ Prints one line of JSON: for each function below null, the traceback of its fail
 """
 
 import gc
+import io
+import itertools
 import json
 import os
 import sys
@@ -17,13 +19,18 @@ import types
 import unittest
 from pathlib import Path
 
+import numpy as np
 import torch
+from object_server import ObjectServer
+from processes import wait_until
 
 sys.path.insert(0, sys.argv[1])
 import _fake_accelerator as fake
 
 import torch_distinput as tdi
 from torch_distinput import _C
+from torch_distinput.base._batch_format import pack
+from torch_distinput.executors._answer_slabs import GivenSlabs, OwnSlabs
 from torch_distinput.loader.paths import _native as native
 
 # The parts of a backend's module `torch.fake` that torch's own Python calls.
@@ -352,7 +359,7 @@ def what_is_pickled_is_pinned_by_torch():
 
 
 def batches_are_pinned_as_before_where_memory_cannot_be_page_locked():
-    page_locks = sys.modules["torch_distinput.loader.workers._page_locks"]
+    page_locks = sys.modules["torch_distinput.base._page_locks"]
     fake.set_most_registered(10_000)
     try:
         first = with_workers(Rows(80, lambda row: 10 + row // 4 * 160), 4)
@@ -394,14 +401,32 @@ def batches_of_workers_for_a_device_are_copied_from_the_slabs():
         assert before["registered"] > 0, before
         batches = list(iterator)
         counts = fake.counts()
-        if not distributed:
-            assert counts["copies"] - before["copies"] == 2 * len(batches) == 20, counts  # one for the small fields
-            assert counts["host_waits"] == 0, counts
+        assert counts["copies"] - before["copies"] == 2 * len(batches) == 20, counts  # one for the small fields
+        assert counts["host_waits"] == 0, counts
         assert counts["host_allocations"] <= 15, counts  # a block of one byte for a batch, and no other
         for step, batch in enumerate(batches, 5):
             assert batch["n"].cpu().tolist() == list(range(4 * step, 4 * step + 4))
             assert torch.equal(batch["x"].cpu(), batch["n"].cpu()[:, None, None].expand(-1, 3, 5).float())
             assert torch.equal(batch["large"].cpu()[:, -1], batch["n"].cpu().int())
+
+
+def pin_memory_changes_nothing_for_batches_on_a_device():
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(range(8))
+
+    data = (
+        torch.utils.data.TensorDataset(torch.arange(8)),
+        tdi.Dataset.range(8),
+        tdi.Dataset.range(8).map(lambda row: row),
+        list(range(8)),
+        Stream(),
+    )
+    for dataset, distributed in itertools.product(data, (None, True)):
+        loader = tdi.DataLoader(dataset, 4, device="fake:1", pin_memory=True, distributed=distributed)
+        batches = [batch[0] if isinstance(batch, list) else batch for batch in loader]
+        assert [str(batch.device) for batch in batches] == ["fake:1"] * 2, (dataset, distributed)
+        assert [batch.tolist() for batch in map(torch.Tensor.cpu, batches)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
 def batches_that_python_made_come_in_one_copy_without_a_wait():
@@ -435,6 +460,77 @@ def batches_that_python_made_come_in_one_copy_without_a_wait():
             assert torch.equal(batch["n"].cpu(), reference["n"])
             assert torch.equal(batch["odd"][0].cpu(), reference["odd"][0])
             assert torch.equal(batch["odd"][1].cpu(), reference["odd"][1])
+
+
+def rows_that_an_executor_makes_arrive_on_the_devices():
+    executor = tdi.Executor("processes", max_workers=1)
+    pinned = tdi.DataLoader(tdi.Dataset.range(6), 3, pin_memory=True, executor=executor)
+    fields = many_fields(3)
+    loader = tdi.DataLoader(fields, batch_size=None, device="fake:1", executor=executor)
+    strategy = tdi.MirroredStrategy(["fake:0", "fake:1"])
+    steps = strategy.distribute_dataset(tdi.Dataset.range(6).batch(4), tdi.InputOptions(executor=executor))
+    with pinned, loader:
+        assert all(batch.is_pinned() for batch in pinned)
+        for batch, expected in zip(loader, fields, strict=True):
+            assert {str(value.device) for value in batch.values()} == {"fake:1"}
+            assert all(torch.equal(value.cpu(), expected[name]) for name, value in batch.items())
+    parts = [step.values for step in steps]
+    assert [[str(part.device) for part in step] for step in parts] == [["fake:0", "fake:1"]] * 2
+    assert [[part.cpu().tolist() for part in step] for step in parts] == [[[0, 1], [2, 3]], [[4], [5]]]
+
+
+def rows_that_an_executor_makes_are_copied_from_slabs_that_are_page_locked_once():
+    class Fields(Rows):
+        def __getitem__(self, row):
+            return {"n": row, "large": torch.full((2**15,), row, dtype=torch.int32)}
+
+    executor = tdi.Executor("processes", max_workers=1)
+    numbers = tdi.Dataset.range(240).map(lambda row: {"n": row, "large": row.int().expand(2**15).clone()})
+
+    def drained(steps):
+        for batch in steps:
+            fake.drain()
+            yield batch
+
+    for dataset in (Fields(240, None), numbers):
+        began = fake.counts()
+        with tdi.DataLoader(dataset, 4, device="fake:1", executor=executor) as loader:
+            iterator = iter(loader)
+            kept = list(drained(itertools.islice(iterator, 20)))
+            before = fake.counts()
+            kept += drained(iterator)
+            after = fake.counts()
+            assert after["copies"] - before["copies"] == len(kept) - 20 == 40, (before, after)
+            assert began["registrations"] < before["registrations"], (began, before)
+            assert after["registrations"] <= before["registrations"] + 4, (before, after)
+            assert after["host_allocations"] == began["host_allocations"], (began, after)  # nothing is put together
+            for step, batch in enumerate(kept):
+                assert batch["n"].cpu().tolist() == list(range(4 * step, 4 * step + 4))
+                assert torch.equal(batch["large"].cpu()[:, -1], batch["n"].cpu().int())
+    two = tdi.MirroredStrategy(["fake:0", "fake:1"])
+    for options, locked in ({}, True), ({"fetch_to_device": False}, False):
+        before = fake.counts()["registrations"]
+        steps = two.distribute_dataset(tdi.Dataset.range(6).batch(4), tdi.InputOptions(executor=executor, **options))
+        assert [[part.cpu().tolist() for part in step.values] for step in steps] == [[[0, 1], [2, 3]], [[4], [5]]]
+        assert (fake.counts()["registrations"] > before) == locked
+    del loader, iterator, kept, batch, steps
+    gc.collect()
+    for device in two.devices:  # lets go of what was copied
+        fake.drain()
+        list(tdi.DataLoader(tdi.Dataset.range(4), 4, device=str(device)))
+    assert fake.counts()["registered"] == 0, fake.counts()
+
+
+def a_slab_stays_page_locked_while_something_views_it():
+    own, given = OwnSlabs(), GivenSlabs()
+    before = fake.counts()["registered"]
+    place, fd = own.write(pack(torch.arange(3)))
+    part = given.lent(place, os.dup(fd))[100:]
+    del given
+    gc.collect()
+    assert fake.counts()["registered"] == before + 1 and part.is_pinned()
+    del part
+    assert fake.counts()["registered"] == before
 
 
 def a_loader_takes_the_device_of_its_rank_or_the_only_one():
@@ -526,6 +622,32 @@ def a_resumed_iterator_delivers_the_rest():
     resumed = iter(dataset)
     resumed.load_state_dict(state)
     assert [batch.cpu().tolist() for batch in resumed] == rest
+
+
+def the_next_epoch_is_read_before_it_is_asked_for_and_copied_after_that():
+    server, file = ObjectServer(), io.BytesIO()
+
+    def sent():
+        return sum(entry.sent for entry in server.requests(operation="read"))
+
+    try:
+        np.save(file, np.arange(32).reshape(-1, 1) * np.ones((1, 4096), np.int64))
+        server.put("bucket/rows", file.getvalue())
+        rows = tdi.NumpyDataset(server.url("http", "bucket/rows")).shuffle()
+        for options in ({}, {"distributed": True}, {"prefetch_bytes": 1}, {"distributed": True, "prefetch_bytes": 1}):
+            before, loader = sent(), tdi.DataLoader(rows, 8, device="fake:1", seed=3, **options)
+            first = [batch.cpu()[:, 0].tolist() for batch in loader]
+            fake.drain()
+            copies = fake.counts()["copies"]
+            wait_until(lambda before=before: sent() > before + 33 * 4096 * 8)
+            assert fake.counts()["copies"] == copies, options
+            second = [batch.cpu()[:, 0].tolist() for batch in loader]
+            assert loader.stats().copies == len(second) == 4
+            assert first != second and sorted(sum(second, [])) == sorted(sum(first, [])) == list(range(32))
+            expected = tdi.DataLoader(rows, 8, seed=3, distributed=options.get("distributed"))
+            assert [[batch[:, 0].tolist() for batch in expected] for _ in range(2)] == [first, second], options
+    finally:
+        server.close()
 
 
 HELPERS = (many_fields, raw, Rows, check_rows, with_workers, page_locked)

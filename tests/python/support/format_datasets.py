@@ -8,6 +8,7 @@ import io
 import shutil
 import tempfile
 import threading
+import zipfile
 from pathlib import Path
 
 import example_wire
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from decoders import MISSING
+from quiet_lance import lance_or_skip
 from sample_files import number_files, tf_records, write_tar
 from token_files import documents_of
 
@@ -118,6 +120,59 @@ def tar(compression=None):
             path.write_bytes(gzip.compress(path.read_bytes()))
 
     return tdi.TarDataset(files(f".{compression}.tar", write), compression)
+
+
+def zipped():
+    pytest.importorskip("pyarrow")
+
+    def write(path, rows):
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in members(rows):
+                archive.writestr(name, data)
+
+    return tdi.ZipDataset(files(".zip", write))
+
+
+def zarr():
+    package = pytest.importorskip("zarr", reason="zarr is not installed")
+
+    def write(path, rows):
+        made = package.create_array(str(path), shape=(len(rows),), chunks=(2,), dtype="i8")
+        made[:] = np.array(rows, np.int64)
+
+    return tdi.ZarrDataset(files(".zarr", write))
+
+
+def delta():
+    package = pytest.importorskip("deltalake", reason="deltalake is not installed")
+    path = folder() / "delta"
+    with _WRITING:
+        if not path.exists():
+            package.write_deltalake(path, table(list(range(ROWS))))
+    return column(tdi.DeltaDataset(path))
+
+
+def lance():
+    package = lance_or_skip()
+    path = folder() / "lance"
+    with _WRITING:
+        if not path.exists():
+            package.write_dataset(table(list(range(ROWS))), path)
+    return column(tdi.LanceDataset(path))
+
+
+def iceberg():
+    catalogs = pytest.importorskip("pyiceberg.catalog.sql", reason="pyiceberg is not installed")
+    path = folder() / "iceberg"
+    with _WRITING:
+        if not path.exists():
+            path.mkdir()
+            catalog = catalogs.SqlCatalog("rows", uri=f"sqlite:///{path}/catalog.db", warehouse=f"file://{path}")
+            catalog.create_namespace("db")
+            made = catalog.create_table("db.rows", table([0]).schema)
+            made.append(table(list(range(ROWS))))
+            (path / "metadata").write_text(made.metadata_location)
+    return column(tdi.IcebergDataset((path / "metadata").read_text()))
 
 
 def records(messages):

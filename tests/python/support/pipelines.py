@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Random pipelines for the tests of laws, and helpers for their elements."""
+"""Random pipelines for the tests of laws, which pickle, and helpers for their elements."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -19,10 +20,14 @@ def slices(count: int) -> tdi.Dataset:
     return tdi.Dataset.from_tensor_slices({"id": ids, "x": torch.stack([ids, -ids], 1).float()})
 
 
+def rows(count: int) -> Iterator[dict]:
+    return map(row, range(count))
+
+
 def generated(count: int) -> tdi.Dataset:
     """The same rows from a generator, which has no random access and no length."""
     spec = {"id": tdi.TensorSpec([], torch.int64), "x": tdi.TensorSpec([2], torch.float32)}
-    return tdi.Dataset.from_generator(lambda: map(row, range(count)), spec)
+    return tdi.Dataset.from_generator(rows, spec, [count])
 
 
 SOURCES = {"slices": slices, "rows": lambda count: tdi.Dataset.from_torch(Made(count, row)), "generator": generated}
@@ -58,8 +63,28 @@ def some(element: dict) -> tdi.Dataset:
     return tdi.Dataset.from_tensors(element).repeat(int(element["id"]) % 3)
 
 
+def zipped(window: dict) -> tdi.Dataset:
+    return tdi.Dataset.zip({"id": window["id"], "x": window["x"]})
+
+
 def flat_windows(dataset: tdi.Dataset, size: int) -> tdi.Dataset:
-    return dataset.window(size).flat_map(lambda window: tdi.Dataset.zip({"id": window["id"], "x": window["x"]}))
+    return dataset.window(size).flat_map(zipped)
+
+
+def add_number(number: torch.Tensor, element: dict) -> dict:
+    return {"id": element["id"], "x": element["x"] + number}
+
+
+def first(element: dict, other: torch.Tensor) -> dict:
+    return element
+
+
+def has_kept_id(element: dict) -> torch.Tensor:
+    return element["id"] % 3 != 1
+
+
+def length(element: dict) -> torch.Tensor:
+    return element["id"] % 5
 
 
 def asserted(dataset: tdi.Dataset) -> tdi.Dataset:
@@ -88,17 +113,18 @@ ROW_OPS = {
     "cache": lambda ds, k: ds.cache(),
     "prefetch": lambda ds, k: ds.prefetch(k),
     "map": lambda ds, k: ds.map(add_one),
-    "enumerate": lambda ds, k: ds.enumerate(k).map(lambda i, row: {"id": row["id"], "x": row["x"] + i}),
-    "zip": lambda ds, k: tdi.Dataset.zip((ds, tdi.Dataset.range(4 * k))).map(lambda row, _: row),
+    "enumerate": lambda ds, k: ds.enumerate(k).map(add_number),
+    "zip": lambda ds, k: tdi.Dataset.zip((ds, tdi.Dataset.range(4 * k))).map(first),
     "random": lambda ds, k: ds.map(jitter),
     "assert_cardinality": lambda ds, k: asserted(ds),
     "parallel_map": lambda ds, k: ds.map(add_one, num_parallel_calls=1 + k % 3),
     "sample": lambda ds, k: tdi.Dataset.sample_from_datasets([ds, slices(k)], [1, 2], seed=k),
     "sample_first": sample_first,
+    "choose": chosen,
 }
 # These leave the random-access path.
 STREAM_OPS = {
-    "filter": lambda ds, k: ds.filter(lambda row: row["id"] % 3 != 1),
+    "filter": lambda ds, k: ds.filter(has_kept_id),
     "batch_unbatch": lambda ds, k: ds.batch(1 + k).unbatch(),
     "schedule_unbatch": lambda ds, k: ds.batch([(0, 1 + k), (2, 3), (3, 1)]).unbatch(),
     "padded_unbatch": lambda ds, k: ds.padded_batch(1 + k).unbatch(),
@@ -106,9 +132,9 @@ STREAM_OPS = {
     "interleave": lambda ds, k: ds.interleave(some, cycle_length=1 + k, block_length=1 + k % 2),
     "parallel_interleave": lambda ds, k: ds.interleave(twice, 2, num_parallel_calls=1 + k % 3),
     "window": lambda ds, k: flat_windows(ds, 1 + k),
-    "choose": chosen,
     "unique": lambda ds, k: ds.unique(),
-    "bucket": lambda ds, k: ds.bucket_by_length(lambda row: row["id"] % 5, [2, 4], [1, 2, 1 + k]).unbatch(),
+    "bucket": lambda ds, k: ds.bucket_by_length(length, [2, 4], [1, 2, 1 + k]).unbatch(),
+    "cost": lambda ds, k: ds.batch_by_cost(length, 4 + k, window=3 + k).unbatch(),
     "batch_rebatch": lambda ds, k: ds.batch(2).rebatch([1 + k, 2]).unbatch(),
 }
 # Ops on batches of rows.
@@ -155,7 +181,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(part) for key, part in value.items()}
     if isinstance(value, (tuple, list)):
-        return type(value)(plain(part) for part in value)
+        parts = [plain(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value
 
 

@@ -1,35 +1,34 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Programs in a process of their own, and what processes hold: threads, descriptors, memory."""
 
+import contextlib
 import os
 import select
 import signal
 import subprocess
-import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-import torch_distinput as tdi
+from forked_programs import ForkedProgram, server
 
 # Twice what is promised, and some for a machine that has other work to do.
 SOON = 4.0
 
 
 def run_script(body, timeout=60):
+    """Runs a program, which knows the library as `tdi`, in a process of its own, to the end of its interpreter."""
     script = "import pools, torch_distinput as tdi\npools.take_asked_pool()\n" + textwrap.dedent(body)
-    path = f"{Path(tdi.__file__).parents[1]}:{Path(__file__).parent}"
-    return subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=os.environ | {"PYTHONPATH": path},
-    )
+    program = ForkedProgram(script)
+    try:
+        out, err = program.communicate(timeout)
+    finally:
+        program.close()
+    return subprocess.CompletedProcess(program.pid, program.returncode, out, err)
 
 
 def library_threads():
@@ -49,6 +48,16 @@ def library_threads():
     return [name for name in names if name in ("tdi-interleave", "tdi-pool", "tdi-map", "tdi-prefetch")]
 
 
+@contextlib.contextmanager
+def ctrl_c_ends(after):
+    """Expects that the body is ended by a Ctrl-C that comes after so many seconds."""
+    timer = threading.Timer(after, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        yield
+    timer.join()
+
+
 def is_alive(process):
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
@@ -64,6 +73,7 @@ def wait_until(condition, limit=SOON):
 
 
 def descriptors():
+    server()  # which stays: that of `run_script` would come in between
     return len(os.listdir("/proc/self/fd"))
 
 

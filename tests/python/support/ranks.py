@@ -21,10 +21,12 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pools
 import torch
@@ -37,16 +39,27 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 import torch_distinput as tdi
 
 _context = multiprocessing.get_context("forkserver")
-PRELOADED = [
-    *("torch.distributed", "torch.distributed.launcher.api", "torch._dynamo", "sklearn.datasets"),  # of examples, too
-    *("torch_distinput", "pytest", "hypothesis"),
-]
-_context.set_forkserver_preload(PRELOADED)
+_PRELOADED = ["torch.distributed", "torch.distributed.launcher.api", "torch._dynamo"]
+_PRELOADED += ["torch_distinput", "pytest", "hypothesis"]
+_context.set_forkserver_preload(_PRELOADED)
+
+# What examples and the tests of frameworks import, which takes seconds, where it is installed. To fork a process that
+# has it takes 25 ms of CPU, not 10, so that it is in a server of its own.
+_FRAMEWORKS = ["accelerate", "datasets", "lightning", "torchmetrics.classification", "transformers.trainer"]
+_with_frameworks = forkserver.ForkServer()
+_with_frameworks.set_forkserver_preload([*_PRELOADED, "sklearn.datasets", *_FRAMEWORKS])
 
 # The result of a process that ended without one, because a test killed it or it crashed.
 GONE = "gone"
 # The result of a process that was killed at the time limit.
 LATE = "late"
+
+
+@contextlib.contextmanager
+def frameworks_preloaded() -> Iterator[None]:
+    """Lets the processes that start meanwhile be forked from the server that has imported the frameworks."""
+    with mock.patch.object(forkserver, "connect_to_new_process", _with_frameworks.connect_to_new_process):
+        yield
 
 
 def run_ranks(
@@ -176,7 +189,8 @@ def run_example(name: str, *arguments: str, world: int | None = None) -> str:
     with tempfile.TemporaryDirectory() as folder:
         target = _agent if world else _logged
         process = _context.Process(target=target, args=(folder, world, str(EXAMPLES / name), *arguments))
-        process.start()
+        with frameworks_preloaded():
+            process.start()
         process.join(120)
         process.terminate()  # an agent then ends its processes
         process.join(10)

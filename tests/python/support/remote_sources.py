@@ -3,6 +3,7 @@
 
 import json
 import os
+import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,12 +59,30 @@ def _tar(path: Path, rows: Iterable[int]) -> None:
     )
 
 
+def _zip(path: Path, rows: Iterable[int]) -> None:
+    pytest.importorskip("pyarrow")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for row in rows:
+            archive.writestr(f"{row:04}.cls", b"%d" % row, zipfile.ZIP_STORED)
+            archive.writestr(f"{row:04}.x", content(row))
+
+
 def _table(rows: Iterable[int]) -> Any:
     rows = list(rows)
     pa = pytest.importorskip("pyarrow")
     return pa.table(
         {"i": pa.array(rows, pa.int64()), "s": pa.array([f"row {row}" * (row % 3) for row in rows], pa.string())}
     )
+
+
+def _texts(text: Callable[[Iterable[int]], str]) -> Callable[[Path, Iterable[int]], None]:
+    """Writes a table as text, which is read by pyarrow."""
+
+    def write(path: Path, rows: Iterable[int]) -> None:
+        pytest.importorskip("pyarrow")
+        path.write_text(text(rows))
+
+    return write
 
 
 def _parquet(path: Path, rows: Iterable[int]) -> None:
@@ -80,6 +99,7 @@ SOURCES = {
         lambda names, **options: tdi.FixedLengthRecordDataset(names, 160, **options),
     ),
     "tar": Source(_tar, tdi.TarDataset),
+    "zip": Source(_zip, tdi.ZipDataset),
     "npy": Source(_npy, tdi.NumpyDataset),
     "npz": Source(_npz, tdi.NumpyDataset),
     "safetensors": Source(_safetensors, tdi.SafetensorsDataset),
@@ -89,11 +109,11 @@ SOURCES = {
     ),
     "parquet": Source(_parquet, tdi.ParquetDataset),
     "csv": Source(
-        lambda p, rows: p.write_text("i,s\n" + "".join(f'{row},"row {row}"\n' for row in rows)),
+        _texts(lambda rows: "i,s\n" + "".join(f'{row},"row {row}"\n' for row in rows)),
         lambda names, **options: tdi.CsvDataset(names, types=_TYPES, **options),
     ),
     "jsonl": Source(
-        lambda p, rows: p.write_text("".join(json.dumps({"i": row, "s": f"row {row}"}) + "\n" for row in rows)),
+        _texts(lambda rows: "".join(json.dumps({"i": row, "s": f"row {row}"}) + "\n" for row in rows)),
         lambda names, **options: tdi.JsonLinesDataset(names, types=_TYPES, **options),
     ),
 }

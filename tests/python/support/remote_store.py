@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from object_server import S3_KEY, S3_SECRET, ObjectServer
 
+import torch_distinput as tdi
 from torch_distinput import _C
 
 HEAD = 4096  # bytes that the library asks for to learn the version
@@ -25,6 +26,11 @@ class RemoteStore:
             options = {"endpoint_url": server.url("s3"), "key": S3_KEY, "secret": S3_SECRET, "region": "us-east-1"}
             self.options = (f"s3://{self._bucket}", options)
             _C.set_storage_options(*self.options)
+        # Its statistics count what this process repeats from here on, whoever reads.
+        self._reader = iter(tdi.FixedLengthRecordDataset(self.put("probe", b"probe"), 5))
+        next(self._reader)
+        server.remove(self.object("probe"))
+        server.forget_requests()
 
     def url(self, name: str = "") -> str:
         """Of an object, or of all."""
@@ -45,12 +51,29 @@ class RemoteStore:
         self.server.put_all({self.object(name): data for name, data in objects.items()})
         return [self.url(name) for name in objects]
 
-    def reads(self, name: str) -> list[tuple[int, int]]:
+    def sent(self, name: str) -> list[tuple[int, int]]:
         """Begin and end of each range of an object that was sent, but for the first bytes, with which the library
-        learns the version. A slow request may be made again on another connection; the one that loses is not sent."""
+        learns the version. Some are there once more than they were read, where a busy machine was late."""
         entries = self.server.requests(object=self.object(name), operation="read")
         ranges = [entry.range for entry in entries if entry.range is not None and entry.sent > 0]
         return [(first, last + 1) for first, last in ranges if first > 0 or last >= HEAD]
+
+    def reads(self, name: str) -> list[tuple[int, int]]:
+        """Those of `sent`, less as many that came again as this process repeated: what was surely read."""
+        repeated = self._repeated()
+        reads: list[tuple[int, int]] = []
+        for range_ in self.sent(name):
+            if repeated > 0 and range_ in reads:
+                repeated -= 1
+            else:
+                reads.append(range_)
+        return reads
+
+    def _repeated(self) -> int:
+        """Requests of this process that were made again since the store was made."""
+        network = self._reader.stats().network
+        assert network is not None
+        return network.hedges + network.retries
 
 
 def twice(ranges: list[tuple[int, int]]) -> int:

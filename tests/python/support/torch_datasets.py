@@ -10,6 +10,11 @@ from torch.utils import data
 import torch_distinput as tdi
 
 
+def last_line(error: BaseException) -> str:
+    """The last line of an error that came from a worker, without the note that names its row, which torch's lack."""
+    return next((line for line in reversed(str(error).splitlines()) if line and not line.startswith("raised by ")), "")
+
+
 class Made(data.Dataset):
     """Row i is `make(i)`."""
 

@@ -11,14 +11,16 @@ import pytest
 from decoders import needs_decoders
 from places import ROOT
 
-import torch_distinput
+from torch_distinput import _C
 
 TOOL = ROOT / "tools" / "bundle_decoders.py"
 pytestmark = [needs_decoders, pytest.mark.skipif(shutil.which("ldd") is None, reason="there is no ldd")]
 
 
 def test_a_library_finds_the_decoders_beside_it(tmp_path):
-    (installed,) = (Path(torch_distinput.__file__).parent / "lib").glob("libtorch_distinput.so.*")
+    if Path(_C.__file__).parent.parent.name == "_native":
+        pytest.skip("the package is from a wheel of `make wheel`, in which the decoders have names of their own")
+    (installed,) = (Path(_C.__file__).parent / "lib").glob("libtorch_distinput.so.*")
     library = tmp_path / installed.name
     shutil.copyfile(installed, library)
     bundled = subprocess.run([sys.executable, TOOL, library], capture_output=True, text=True, check=True).stdout.split()

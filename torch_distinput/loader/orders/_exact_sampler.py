@@ -27,6 +27,7 @@ class ExactSampler(DistributedSampler):
     The loader does not read it, because the strategy assigns rows. Its length is that of the rank with the most rows,
     and so equal on all ranks: scripts decide by it whether to run an extra pass. `queue`: the indices that the strategy
     assigned, while a batch sampler around the loader's own is read. `weighted`: what draws the rows, if weights do.
+    `listed`: whether indices follow from their number; if their costs decide, only the strategy knows them.
     """
 
     dataset: Any
@@ -43,9 +44,10 @@ class ExactSampler(DistributedSampler):
         seed: int | None,
         epochs: Epochs,
         weighted: WeightedDraws | None = None,
+        listed: bool = True,
     ):
         super().__init__(dataset, world, rank, shuffle, seed or 0, drop_last=False)
-        self._step_rows, self._epochs, self.weighted = step_rows, epochs, weighted
+        self._step_rows, self._epochs, self.weighted, self._listed = step_rows, epochs, weighted, listed
         steps = step_rows.num_steps
         alike = max(steps - 2, 0)  # a tail changes the last two only
         times = {step: alike if step < alike else 1 for step in (0, *range(alike, steps)) if step < steps}
@@ -62,6 +64,10 @@ class ExactSampler(DistributedSampler):
 
     def parts(self) -> Iterator[list[int]]:
         """The indices of this rank's part of each step, including those that the tail repeats."""
+        if not self._listed:
+            raise ValueError(
+                "DataLoader: with `balance`, rows are assigned by their costs, which the sampler cannot list."
+            )
         order = StockOrder(len(self.dataset), 1, False, self.shuffle, None)
         indices = native_indices(order, self.seed, 0)
         if self.weighted is not None:
@@ -107,9 +113,7 @@ def step_rows(rows: int, batch: int, world: int, split: str, tail: str) -> _C.St
 
 
 def group_size_and_rank(group: Any) -> tuple[int, int]:
-    """Size and rank of a process group or a one-dimensional mesh; True: of the default group, or 1 and 0 without it."""
-    if isinstance(group, dist.DeviceMesh):
-        group = group.get_group()
+    """Size and rank of a process group; True: of the default group, or 1 and 0 without it."""
     if group is True:
         return (dist.get_world_size(), dist.get_rank()) if dist.is_initialized() else (1, 0)
     return group.size(), group.rank()

@@ -31,6 +31,7 @@ class Start:
     reused iterator (persistent workers): torch then calls `iter(sampler)` once without first drawing the workers' seed,
     and that call may itself draw. `resized`: for each change of the batch size, the iterator's batches before it, the
     row after them, the new size. `permutation`: what drew a shuffled epoch, "torch" (`torch.randperm`) or "native".
+    `drawn`: that order, once it is drawn, as `permuted` takes it.
     """
 
     epoch: int = 0
@@ -46,6 +47,7 @@ class Start:
     reuses: bool = False
     resized: list[tuple[int, int, int]] = field(default_factory=list)
     permutation: str | None = None
+    drawn: int | torch.Tensor | None = None
 
     def row_after(self, batches: int, batch_size: int) -> int:
         """The row of the epoch after `batches` batches of the iterator, which began with `batch_size`."""
@@ -143,6 +145,11 @@ def draw_permutation(order: StockOrder, start: Start, draws: Draws, own: str) ->
     with which the epoch began if `start` continues it, else of the kind `own`."""
     draws.before_first(start)
     kind = start.permutation = start.permutation or own
+    start.drawn = _drawn(order, start, draws, kind)
+    return start.drawn
+
+
+def _drawn(order: StockOrder, start: Start, draws: Draws, kind: str) -> int | torch.Tensor:
     generator = order.generator
     if generator is None:
         seed = draws.seed(start)

@@ -11,7 +11,13 @@ from torch_distinput import _C
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.loader._config import LoaderConfig
 from torch_distinput.loader.orders._order import stock_order
-from torch_distinput.loader.paths._iterators import CallerIter, LoaderIter, WorkersIter
+from torch_distinput.loader.paths._iterators import (
+    CallerIter,
+    LoaderIter,
+    SiftingCallerIter,
+    SiftingWorkersIter,
+    WorkersIter,
+)
 from torch_distinput.loader.paths._native import (
     PipelineIter,
     RowsIter,
@@ -24,12 +30,12 @@ from torch_distinput.loader.state._progress import Progress
 from torch_distinput.loader.workers._pool import (
     devices_read,
     open_pool,
-    start_method,
     why_not_page_locked,
     why_torchs_pool,
 )
 from torch_distinput.ops._base import native_of
 from torch_distinput.recognize._collation import can_collate, collated, converted, is_stock_collate, is_stock_convert
+from torch_distinput.recognize._fetch import Sifting
 from torch_distinput.recognize._native_source import NotNative
 from torch_distinput.recognize._sources import source_of
 
@@ -63,6 +69,8 @@ def choose_path(config: LoaderConfig, progress: Progress) -> LoaderPath:
 
 
 def _check_options(config: LoaderConfig) -> None:
+    if config.skips_rows:
+        raise NotNative('`on_error="skip"` reads rows one by one')
     if config.timeout:
         raise NotNative("`timeout` is about worker processes")
     if config.num_workers > 0:
@@ -126,22 +134,30 @@ def _pipeline_path(config: LoaderConfig, progress: Progress) -> LoaderPath:
 
 
 def _python_path(config: LoaderConfig, progress: Progress, why: str) -> LoaderPath:
-    if config.prefetch_bytes is not None:
-        raise ValueError(f"DataLoader: `prefetch_bytes` is for native data, but here Python makes the rows: {why}.")
+    if config.prefetch_bytes is not None and not config.num_workers:
+        raise ValueError(
+            "DataLoader: `prefetch_bytes` needs `num_workers` here, where Python makes the rows, and none ahead in the "
+            f"caller's thread: {why}."
+        )
     kind = "per-sample Python"
     if not config.is_stream and getattr(config.dataset, "__getitems__", None):
         kind = "batched Python"
     if config.num_workers > 0:
         return _workers_path(config, progress, kind, f"{why}; in {config.num_workers} worker processes")
     why = f"{why}; in the caller's thread, without read-ahead"
-    return LoaderPath(kind, why, lambda: CallerIter(config, progress), threads=_CALLER)
+    caller = SiftingCallerIter if config.skips_rows else CallerIter
+    return LoaderPath(kind, why, lambda: caller(config, progress), threads=_CALLER)
 
 
 def _workers_path(config: LoaderConfig, progress: Progress, kind: str, why: str) -> LoaderPath:
-    _check_start(config)
     obstacle = why_torchs_pool(config)
+    if config.on_worker_death == "restart":
+        _check_restarts(config, obstacle)
     threads = f"{config.num_workers} processes"
+    workers = SiftingWorkersIter if config.skips_rows else WorkersIter
     if obstacle is not None:
+        if config.skips_rows or isinstance(config.collate_fn, Sifting):
+            raise ValueError(f'DataLoader: `on_error="skip"` needs this library\'s pool of workers, but {obstacle}.')
         why = f"{why} of torch's pool, because {obstacle}"
         return LoaderPath(kind, why, lambda: WorkersIter(config, progress, None), threads=threads)
     if devices_read(config):
@@ -150,17 +166,19 @@ def _workers_path(config: LoaderConfig, progress: Progress, kind: str, why: str)
             why += "; devices copy from the workers' memory, which is page-locked once"
         else:
             why += f"; batches are copied to page-locked memory, because {refusal}"
-    return LoaderPath(kind, why, lambda: WorkersIter(config, progress, open_pool(config)), threads=threads)
+    return LoaderPath(kind, why, lambda: workers(config, progress, open_pool(config)), threads=threads)
 
 
-def _check_start(config: LoaderConfig) -> None:
-    """Raises ValueError if a dataset of this library would have to be pickled for workers."""
-    context = config.multiprocessing_context
-    method = start_method() if context is None else context.get_start_method()
-    if method != "fork" and isinstance(config.dataset, Dataset):
+def _check_restarts(config: LoaderConfig, obstacle: str | None) -> None:
+    """Raises ValueError if no other process could take the place of a worker."""
+    if obstacle is not None:
         raise ValueError(
-            "DataLoader: a dataset of this library cannot be pickled, and so cannot be sent to the worker processes of "
-            f'`multiprocessing_context="{method}"`. Use `multiprocessing_context="fork"`, or leave `num_workers` and '
-            "`multiprocessing_context` out, or use `.map` and `.batch` of the dataset with `batch_size=None`, which "
+            "DataLoader: `on_worker_death=\"restart\"` needs this library's pool of workers, but torch's must run "
+            f"them: {obstacle}."
+        )
+    if isinstance(config.dataset, Dataset):
+        raise ValueError(
+            'DataLoader: `on_worker_death="restart"` cannot restore the place of a dataset of this library in a worker '
+            "process; leave `collate_fn` out, or use `.map` and `.batch` of the dataset with `batch_size=None`, which "
             "threads run."
         )

@@ -10,6 +10,7 @@ import copy
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -23,19 +24,25 @@ from torch.utils.data.dataloader import (
 )
 
 from torch_distinput import _C
+from torch_distinput.base._device_mover import DeviceMover
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.loader._config import LoaderConfig, accelerator_of
 from torch_distinput.loader.orders._order import Start, open_indices, peek_seed
-from torch_distinput.loader.paths._batches import DeviceMover
+from torch_distinput.loader.paths._batches import rows_of
+from torch_distinput.loader.paths._byte_budget import ByteBudget
 from torch_distinput.loader.state._place import described_iterator
 from torch_distinput.loader.state._position import Position
 from torch_distinput.loader.state._progress import Progress
+from torch_distinput.loader.state._step_log import StepLog
+from torch_distinput.loader.workers import _child_signals as child_signals
+from torch_distinput.loader.workers._memory import MemoryOfWorkers
 from torch_distinput.loader.workers._pool import WorkerPool
 from torch_distinput.loader.workers._process import collate_into_message
 from torch_distinput.loader.workers._states import WorkerStates
 from torch_distinput.observe._stats import CallTimes, Stats
 from torch_distinput.ops._base import native_of
 from torch_distinput.recognize._collation import is_stock_collate
+from torch_distinput.recognize._fetch import NamingFetcher, Sifted, Sifting
 from torch_distinput.recognize._stateful import has_state
 
 profiler_enabled = torch.autograd._profiler_enabled
@@ -46,6 +53,8 @@ class LoaderIter(_BaseDataLoaderIter):
 
     _workers: Any = ()
     _base_seed: int
+    _log: StepLog | None = None  # of a stream
+    _most_rows: int | None = None  # of its batches; None: each is one element
     _progress: Progress  # set before `__init__`, which torch's classes call with the loader alone
 
     def __init__(self, config: LoaderConfig):
@@ -82,9 +91,15 @@ class LoaderIter(_BaseDataLoaderIter):
             raise
         self._progress.used = True
         self._position.handed_out()
+        if self._log is not None:
+            rows = 1 if self._most_rows is None else min(self._most_rows, rows_of(data))
+            self._progress.logs.add(self._log, rows)
         data = self._moved(data)
         self._times.end()
         return data
+
+    def pass_over(self) -> None:
+        """Lets workers pass over the batches that they have not begun. Only the next epoch can follow."""
 
     def _next_index(self) -> Any:
         index = next(self._sampler_iter)
@@ -111,6 +126,11 @@ class LoaderIter(_BaseDataLoaderIter):
         self._position = Position(config, self._start, self._draws, reads_ahead=config.num_workers > 0)
         self._position.seed = None if self._seed is None else self._seed % 2**64
         self._progress.attach(self, self._position)
+
+    def _begin_log(self, config: LoaderConfig) -> None:
+        """Begins to keep which rows of a stream are in which batch."""
+        self._most_rows = config.batch_size if config.auto_collation else None
+        self._log = self._progress.logs.begin(self._start.epoch, self._start.batches, self._start.rows)
 
     def _open_order(self) -> None:
         if self._dataset_kind == _DatasetKind.Map:
@@ -161,10 +181,14 @@ class CallerIter(_SingleProcessDataLoaderIter, LoaderIter):
         super().__init__(cast(Any, config))
         if self._dataset_kind == _DatasetKind.Iterable:
             self._open_stream(config)
-        elif not self._pin_memory and not self._position.follows_sampler:
+            return
+        collate_fn = Sifting(config.collate_fn) if config.skips_rows else config.collate_fn
+        self._dataset_fetcher = NamingFetcher(self._dataset, self._auto_collation, collate_fn, self._drop_last)
+        if not self._pin_memory and not self._position.follows_sampler:
             self._fetch_by(self._shorter(self._sampler_iter))
 
     def _open_stream(self, config: LoaderConfig) -> None:
+        self._begin_log(config)
         fetcher = self._dataset_fetcher
         self._draws.before_first(self._start)
         if isinstance(config.dataset, Dataset):
@@ -197,11 +221,9 @@ class CallerIter(_SingleProcessDataLoaderIter, LoaderIter):
         return data
 
     def _shorter(self, indices: Iterator[Any]) -> Callable[[], Any]:
-        """A function that does what `_next_data` does, in half the time."""
-        rows, collate, fetch = None, self._collate_fn, self._dataset_fetcher.fetch
-        if self._auto_collation:
-            rows = getattr(self._dataset, "__getitems__", None)
-        return (lambda: collate(rows(next(indices)))) if rows else (lambda: fetch(next(indices)))
+        """A function that does what `_next_data` does, in less time."""
+        fetch = self._dataset_fetcher.fetch
+        return lambda: fetch(next(indices))
 
     def close(self) -> None:
         super().close()
@@ -215,6 +237,7 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
     """Python makes the rows, in worker processes: those of `pool`, or of torch's pool if it is None."""
 
     _pool: WorkerPool | None = None
+    _budget: ByteBudget | None = None
     _pins_here = False  # the pool's batches lie in page-locked memory; torch pins only the rest
 
     def __init__(self, config: LoaderConfig, progress: Progress, pool: WorkerPool | None):
@@ -225,21 +248,37 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
             if pool.page_locked:
                 self._pins_here = config.pin_memory
                 seen = replace(seen, pin_memory=False)
-            if is_stock_collate(config.collate_fn):
+            if isinstance(config.collate_fn, Sifting):
+                seen = replace(seen, collate_fn=config.collate_fn.collate_fn)
+            if is_stock_collate(seen.collate_fn):
                 seen = replace(seen, collate_fn=collate_into_message)
-            this = weakref.ref(self)
+            this, pool.owner = weakref.ref(self), id(self)
             pool.expects = lambda worker: (iterator := this()) is not None and iterator._workers_status[worker]
         self._states = WorkerStates(config, start) if has_state(config.dataset) else None
+        self._memory = MemoryOfWorkers()
+        if config.prefetch_bytes is not None:
+            all_tasks = config.num_workers * (config.prefetch_factor or 0)
+            self._budget = ByteBudget(config.prefetch_bytes, config.num_workers, all_tasks)
         self._passed_over = 0 if self._states is None else self._states.last + 1
         if self._states is not None:
+            if pool is not None and config.on_worker_death == "restart":
+                pool.arrived = partial(_arrived, self._states)
+                pool.resumed = partial(self._states.resumed_by_worker, seen)
             seen = self._states.seen_by_workers(seen)
+        if config.skips_rows or isinstance(config.collate_fn, Sifting):
+            seen = replace(seen, collate_fn=Sifting(seen.collate_fn))
         if isinstance(config.dataset, Dataset):
             seen = replace(seen, dataset=_for_workers(config, progress, start.epoch))
         self._progress = progress
-        super().__init__(cast(Any, seen))
-        if pool is not None:
-            pool.started(self)
+        with child_signals.held:
+            super().__init__(cast(Any, seen))
+            if pool is not None:
+                pool.started(self)
         self._skip_batches()
+
+    def stats(self) -> Stats:
+        processes = [worker.pid for worker in self._workers if worker.pid is not None]
+        return replace(super().stats(), worker_bytes=self._memory.bytes(processes))
 
     def _path(self) -> str:
         return f"Python in {self.__dict__.get('_num_workers', 0)} workers"
@@ -250,19 +289,41 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
         self._position.base_seed = getattr(self, "_base_seed", None)
         if isinstance(config.dataset, Dataset):
             self._position.seed = self._progress.seed
+        if config.is_stream:
+            self._begin_log(config)
 
     def _reset(self, config: Any, first_iter: bool = False) -> None:
         if not first_iter and self._states is not None:
             self._states.next_epoch()
         super()._reset(config, first_iter)
         if not first_iter:
+            if self._states is not None:
+                self._states.next_epoch()  # results of the epoch before may have arrived
             self._skip_batches()
+
+    def pass_over(self) -> None:
+        if self._pool is not None:
+            self._pool.pass_over()
+
+    def _get_data(self) -> Any:
+        try:
+            return super()._get_data()
+        except RuntimeError as error:
+            if self._pool is not None:
+                self._pool.explain(error)
+            raise
 
     def _try_put_index(self) -> None:
         for _ in range(self._passed_over):  # workers that made this round's batches before the position
             next(self._worker_queue_idx_cycle)
         self._passed_over = 0
-        super()._try_put_index()
+        if self._budget is None:
+            super()._try_put_index()
+            return
+        sent = -1
+        while self._tasks_outstanding < self._budget.tasks and sent != self._send_idx:
+            sent = self._send_idx  # which stays if there is nothing to send
+            super()._try_put_index()
 
     def _skip_batches(self) -> None:
         """Reads and drops the batches before the position: workers must read a stream without a state again."""
@@ -276,8 +337,15 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
             self._pool.check_owner()
         data = super()._next_data()
         if self._states is not None:
-            data = self._states.unwrap(data)
+            data = self._unwrapped(data, self._states)
+        if self._budget is not None:
+            self._budget.note(data)
         return pin_memory(data) if self._pins_here else data
+
+    def _unwrapped(self, data: Any, states: WorkerStates) -> Any:
+        if not isinstance(data, Sifted):
+            return states.unwrap(data)
+        return Sifted(states.unwrap(data.batch), data.rows, data.failures) if data.rows else data
 
     def close(self) -> None:
         super().close()
@@ -292,6 +360,32 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
     def __del__(self) -> None:
         self._let_go()
         super().__del__()
+
+
+def _arrived(states: WorkerStates, data: Any) -> None:
+    """Notes a result of a worker."""
+    states.arrived(data.batch if isinstance(data, Sifted) else data)
+
+
+class _LeavesOut:
+    """Hands out the good rows of batches, and notes those that failed. A batch without good rows is passed over."""
+
+    _progress: Progress
+
+    def __next__(self) -> Any:
+        while True:
+            sifted: Sifted = super().__next__()  # type: ignore[misc]  # of an iterator
+            self._progress.failed.add(sifted.failures)
+            if sifted.rows:
+                return sifted.batch
+
+
+class SiftingCallerIter(_LeavesOut, CallerIter):
+    """`CallerIter` that leaves out rows that fail."""
+
+
+class SiftingWorkersIter(_LeavesOut, WorkersIter):
+    """`WorkersIter` that leaves out rows that fail."""
 
 
 def given_seed(config: LoaderConfig) -> int | None:

@@ -2,7 +2,8 @@
 """The iterators of the native path: native code copies the rows, in threads of its own or in the caller's thread."""
 
 import contextlib
-import os
+import functools
+import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,8 +27,11 @@ from torch_distinput.loader.orders._order import (
     permuted,
     stock_order,
 )
+from torch_distinput.loader.paths._batches import rows_of
 from torch_distinput.loader.paths._iterators import LoaderIter, given_seed, profiler_enabled
-from torch_distinput.loader.state._progress import Progress
+from torch_distinput.loader.state._native_state import reads_in_order
+from torch_distinput.loader.state._progress import Progress, excluded_in
+from torch_distinput.loader.state._step_log import StepLog, StepLogs
 from torch_distinput.observe._stats import Stats
 from torch_distinput.recognize._collation import Convert, collated
 from torch_distinput.recognize._live_rows import IN_CALLERS_THREAD, LiveRows
@@ -45,7 +49,7 @@ def options_of(config: LoaderConfig) -> _C.Options:
     if config.num_workers == 0:
         return _C.Options(prefetch_bytes=config.prefetch_bytes)
     return _C.Options(
-        num_threads=min(config.num_workers, len(os.sched_getaffinity(0))),
+        num_threads=min(config.num_workers, _C.available_cpus()),
         prefetch=config.num_workers * (config.prefetch_factor or 0),
         prefetch_bytes=config.prefetch_bytes,
     )
@@ -82,17 +86,31 @@ def native_rows(
 class OnDevice:
     """An iterator over the batches of a native pipeline that copies them to an accelerator."""
 
+    # What is called when the last batch of an epoch that came over a network is taken.
+    at_remote_end: weakref.WeakMethod[Callable[[], None]] | None = None
+
     def __init__(self, batches: _C.Dataset, device: torch.device, epoch: int, seed: int | None):
         assigned = OneDeviceStrategy(device).distribute_dataset(Dataset(batches))
-        self._native = native_of(assigned).iterate(epoch=epoch, seed=seed)
+        self._native, self._seed = native_of(assigned).iterate(epoch=epoch, seed=seed), seed
         self.state_dict, self.load_state_dict = self._native.state_dict, self._native.load_state_dict
-        self.stats, self.close = self._native.stats, self._native.close
+        self.stats, self.close, self.set_weights = self._native.stats, self._native.close, self._native.set_weights
+        self.exclude = self._native.exclude
 
     def __next__(self) -> Any:
         step = self._native.next(None)
         if step is None:
             raise StopIteration
-        return step[0]
+        batch, info = step
+        if info.is_last and self.at_remote_end is not None and self._native.is_remote:
+            begin_next_epoch = self.at_remote_end()
+            if begin_next_epoch is not None:
+                begin_next_epoch()
+        return batch
+
+    def begin_reading(self) -> None:
+        """As that of an iterator over batches on the CPU. REQUIRES: a seed. Copies to the device begin later."""
+        assert self._seed is not None, "as the docstring says"
+        self._native.begin_reading(self._seed)
 
 
 def open_batches(
@@ -113,6 +131,7 @@ class NativeIter(LoaderIter):
     """
 
     _convert: Convert = None
+    _last = -1  # the number of the epoch's last batch, where the next epoch begins to be read when it is taken
     _native: _C.DatasetIterator | OnDevice | None = None
 
     def __init__(self, config: LoaderConfig, progress: Progress):
@@ -146,9 +165,12 @@ class NativeIter(LoaderIter):
             raise
         self._num_yielded += 1
         self._position.yielded = self._num_yielded
+        if self._num_yielded == self._last:
+            self._begin_next_epoch()
         if self._convert is not None:
             batch = self._convert(batch)
-        return pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+        on_host = self._device is None
+        return pin_memory(batch, self._pin_memory_device) if self._pin_memory and on_host else batch
 
     def _opened(self, rows: _C.Dataset, source: Source | None, epoch: int = 0) -> _C.DatasetIterator | OnDevice:
         """An iterator over batches of rows of `source`, in the loader's memory: a device's, page-locked, or plain."""
@@ -169,6 +191,9 @@ class NativeIter(LoaderIter):
 
     def _open(self) -> Any:
         """Opens the pipeline and returns its first batch."""
+        raise NotImplementedError
+
+    def _begin_next_epoch(self) -> None:
         raise NotImplementedError
 
     def _end(self) -> None:
@@ -347,6 +372,15 @@ class PipelineIter(NativeIter):
     def __init__(self, config: LoaderConfig, progress: Progress, batches: _C.Dataset, convert: Convert):
         self._batches = batches
         self._convert = convert
+        self._most_rows = config.batch_size if config.auto_collation else None
+        self._made_with = (
+            config.batch_size,
+            config.drop_last,
+            config.num_workers,
+            config.prefetch_factor,
+            config.prefetch_bytes,
+            config.pin_memory,
+        )
         super().__init__(config, progress)
 
     def _begin(self, config: LoaderConfig) -> None:
@@ -359,14 +393,73 @@ class PipelineIter(NativeIter):
     def _open_order(self) -> None:
         super()._open_order()
         seed = self._position.seed = self._progress.seed_of(self._given_seed, self._base_seed)
-        self._native = open_batches(self._batches, self._device, self._start.epoch, seed)
+        self._native = self._progress.next_epoch.take((self._made_with, self._start.epoch, seed))
+        if self._native is None:
+            self._native = open_batches(self._batches, self._device, self._start.epoch, seed)
         if self._start.state is not None:
             self._native.load_state_dict(self._start.state["native"])
+        else:
+            if self._progress.weights is not None:
+                self._native.set_weights(self._progress.weights)
+            if self._progress.excluded:
+                self._native.load_state_dict(self._native.state_dict() | {"excluded": self._progress.excluded})
         self._position.native, self._position.total = self._native.state_dict, self._batches.cardinality
+        if isinstance(self._native, OnDevice):
+            self._native.at_remote_end = weakref.WeakMethod(self._begin_next_epoch)
+        else:
+            left = self._native.remote_elements_left()
+            self._last = -1 if left is None else left
+
+    def _begin_next_epoch(self) -> None:
+        progress, epoch, seed = self._progress, self._start.epoch + 1, self._position.seed
+        if not progress.may_read_after(self._position):
+            return
+        batches, device, pins = self._batches, self._device, bool(self._pin_memory)
+
+        def begun() -> _C.DatasetIterator | OnDevice:
+            native = open_batches(batches, device, epoch, seed, pins)
+            native.begin_reading()
+            return native
+
+        progress.next_epoch.begin((self._made_with, epoch, seed), begun)
+
+    def set_weights(self, weights: list[float], step: int | None) -> None:
+        """As `DataLoader.set_weights`."""
+        assert self._native is not None, "opened with the order"
+        self._native.set_weights(weights, step)
+
+    def exclude(self, rows: list[int]) -> None:
+        """As `DataLoader.exclude`."""
+        assert self._native is not None, "opened with the order"
+        self._native.exclude(rows)
+
+    def excluded(self) -> list[Any]:
+        """The entries of the position for all that was excluded."""
+        assert self._native is not None, "opened with the order"
+        return excluded_in(self._native.state_dict())
 
     def _open(self) -> Any:
         assert self._native is not None, "opened with the order"
         self._take_by(self._native.__next__)
         batch = self._take()
         self._progress.used = True
+        if reads_in_order(self._native.state_dict()):
+            log = self._progress.logs.begin(self._start.epoch, self._start.batches, self._start.rows)
+            note = functools.partial(_note_rows, self._progress.logs, log, self._most_rows)
+            note(batch)
+            self._take_by(_noting(self._native.__next__, note))
         return batch
+
+
+def _note_rows(logs: StepLogs, log: StepLog, most: int | None, batch: Any) -> None:
+    """Keeps which rows a batch of at most `most` rows has; `most` is None: it is an element, which counts as one."""
+    logs.add(log, 1 if most is None else min(most, rows_of(batch)))
+
+
+def _noting(take: Callable[[], Any], note: Callable[[Any], None]) -> Callable[[], Any]:
+    def take_and_note() -> Any:
+        batch = take()
+        note(batch)
+        return batch
+
+    return take_and_note

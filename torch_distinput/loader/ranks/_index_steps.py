@@ -5,10 +5,13 @@ import weakref
 from dataclasses import replace
 from typing import Any
 
+from torch.utils.data._utils.pin_memory import pin_memory
+
 from torch_distinput import _C
 from torch_distinput.loader.orders._order import Start
 from torch_distinput.loader.ranks._indices import Follower, IndexQueue
 from torch_distinput.loader.ranks._steps import PythonSteps
+from torch_distinput.loader.sharing._follower_end import Given
 from torch_distinput.observe._stats import CallTimes, Stats
 from torch_distinput.recognize._stateful import Taken
 
@@ -32,9 +35,15 @@ class IndexSteps(PythonSteps):
         indices = self._plan.indices
         assert indices is not None, "the plan is of indices"
         indices.queue = queue if self._follower is None else self._follower.epoch(queue)
-        self._inner = iter(self._plan.inner)
+        self._inner = iter(self._inner_loader())
         indices.queue = None
         self._workers = self._inner._workers
+
+    def _inner_loader(self) -> Any:
+        """What reads the rows; a peer that reads for this process has the workers."""
+        if self._reads is None or not self._reads.follows:
+            return self._plan.inner
+        return self._feed.plain(self._config, batch_sampler=self._plan.indices, num_workers=0)
 
     def _open_next_epoch(self) -> IndexQueue:
         """Opens the next epoch of an iterator that does not end with an epoch."""
@@ -63,18 +72,49 @@ class IndexSteps(PythonSteps):
         self._times.begin()
         if not self._queue.pulled and not self._queue.pull() and not self._goes_on():
             return None
-        # Taken before the rows are loaded: as in torch, a step that fails is over.
+        # The wait for a reader may be interrupted. But the step is over before the rows are loaded: as in torch, also
+        # if that fails.
+        given = self._given() if self._queue.pulled[0][0] else None
         rows, info, after = self._queue.pulled.popleft()
-        batch = self._kept(self._load()) if rows else self._dummy(0)
+        batch = self._moved(self._kept(self._batch(given)) if rows else self._dummy(0))
         self._position.native = Taken(after)
         self._delivered += 1
         self._times.end()
         return batch, info
 
+    def exclude(self, rows: list[int]) -> None:
+        # The indices that were pulled ahead are pulled again.
+        self._native.load_state_dict(self._position.native())
+        self._native.exclude(rows)
+        self._position.native = Taken(self._native.state_dict())
+        self._read(IndexQueue(self._native))
+
+    def hand_over(self) -> None:
+        self._inner.pass_over()
+        self.leave()
+
     def stats(self) -> Stats:
         native, times = self._native.stats(), self._times.fields()
         python = max(times["wait_seconds"] - native.wait_seconds, 0.0)
-        return replace(native, batches=self._delivered, rows=None, bytes=None, python_seconds=python, **times)
+        busy = {"python_seconds": python, "waited_python_seconds": python}
+        return replace(native, batches=self._delivered, rows=None, bytes=None, **busy, **times)
+
+    def _given(self) -> Given | None:
+        """The rows of the step from a peer that reads for this process; None where none does."""
+        reads = self._reads
+        if reads is None or not reads.follows:
+            return None
+        given = reads.take(self._moved.release)
+        if not reads.follows and self._config.num_workers:
+            self._read(self._queue)  # in workers of its own
+        return given
+
+    def _batch(self, given: Given | None) -> Any:
+        """The rows of the step."""
+        if given is not None:
+            self._queue.indices.popleft()
+            return pin_memory(given.batch()) if self._pin else given.batch()
+        return self._load() if self._reads is None else self._reads.give(self._load, lambda batch: batch)
 
     def _load(self) -> Any:
         try:

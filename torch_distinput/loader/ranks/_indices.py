@@ -20,6 +20,11 @@ class IndexQueue:
         # Indices of the steps with rows that the inner loader has not got yet.
         self.indices: deque[list[int]] = deque()
 
+    @property
+    def seed(self) -> int | None:
+        """The seed of the order, agreed on once a step was pulled."""
+        return self._native.state_dict().get("seed")
+
     def pull(self) -> bool:
         """Pulls one more step from the strategy; returns False at the end."""
         step = self._native.next(None)

@@ -47,11 +47,13 @@ class StreamSteps(PythonSteps):
         self._merges = self._config.tail == "merge"
         self._full = self._config.batch_size or 0  # rows of a full batch; without a batch size, the most seen
         self._first_step, self._first_row = self._restore(strategy.num_replicas_in_sync)
-        self._inner = iter(self._plan.inner)
-        self._workers = self._inner._workers
+        self._inner: Any = None  # of a rank that follows
+        if not self._follows_stream:
+            self._inner = iter(self._plan.inner)
+            self._workers = self._inner._workers
         self._batches: queue.SimpleQueue[tuple[Any, Taken | Failed]] = queue.SimpleQueue()
         after = attempt(self._plan.inner.state_dict)
-        world, rank = group_size_and_rank(self._config.distributed)
+        world, rank = group_size_and_rank(self._config.ranks)
         self._place = _Place(self._first_step, self._first_row, world, rank, after)
         self._position.native = self._place
         open_tokens = functools.partial(_tokens_of, self._inner, self._plan.inner, self._batches)
@@ -66,11 +68,14 @@ class StreamSteps(PythonSteps):
         assigned = strategy.distribute_datasets_from_function(lambda context: tokens, options)
         return native_of(assigned).iterate(epoch=self._start.epoch, facts=self._facts(rank))
 
+    def exclude(self, rows: list[int]) -> None:
+        raise ValueError("exclude: each rank reads a stream or a sampler of its own, whose rows have no numbers.")
+
     def _facts(self, rank: int) -> list[tuple[str, str]]:
         """Facts by which ranks check that each continues its own stream, and all at the same step. If all ranks share
         one stream, any rank's state will do."""
         saved = self._start.saved
-        own = saved is not None and (self._config.share is not None or saved["distributed"]["rank"] == rank)
+        own = saved is not None and (self._config.stream_part is not None or saved["distributed"]["rank"] == rank)
         loaded = "none" if saved is None else "its own" if own else f"that of rank {saved['distributed']['rank']}"
         return [("state of a stream", loaded), ("first step", f"step {self._first_step}, row {self._first_row}")]
 
@@ -91,15 +96,18 @@ class StreamSteps(PythonSteps):
     def _follow_pinned_epoch(self) -> None:
         """Does nothing: a stream that has begun cannot change its epoch."""
 
-    def _finish(self) -> None:
-        # The epoch may end before this rank's stream does, as with tail="until_first".
-        self._inner.finish()
-        self._place.after = attempt(self._plan.inner.state_dict)
-        super()._finish()
-
     def _take(self) -> tuple[Any, _C.StepInfo] | None:
+        if self._reads is not None:
+            return self._shared_step(self._reads)
+        step = self._read_step()
+        return None if step is None else (self._moved(step[0]), step[1])
+
+    def _read_step(self) -> tuple[Any, _C.StepInfo] | None:
         step = self._native.next(None)
         if step is None:
+            # The epoch may end before this rank's stream does, as with tail="until_first".
+            self._inner.finish()
+            self._place.after = attempt(self._plan.inner.state_dict)
             return None
         token, info = step
         if info.has_value[0]:

@@ -1,9 +1,10 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Checks a state of a DataLoader: all fields, before any of them is used."""
 
+import re
 import reprlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import torch
 import torch.distributed as dist
@@ -17,6 +18,7 @@ from torch_distinput.loader.orders._order import StockOrder, stock_order
 from torch_distinput.loader.state._native_state import wrong_kind
 from torch_distinput.loader.state._position import order_of, size_of, stateful_sampler
 from torch_distinput.recognize._stateful import has_state
+from torch_distinput.typing import Split, Tail
 
 STATE = "torch_distinput.DataLoader"
 VERSION = 3
@@ -63,7 +65,7 @@ def _upgraded(config: LoaderConfig, state: dict[str, Any]) -> dict[str, Any]:
     Removes the op that had the dataset's class as its name."""
     position = state["distributed"]
     if isinstance(position, dict) and state.get("kind") == "stream":
-        position = position | {"rank": group_size_and_rank(config.distributed or True)[1]}
+        position = position | {"rank": group_size_and_rank(config.ranks if config.distributed else True)[1]}
     elif isinstance(position, dict) and isinstance(position.get("pipeline"), list):
         position = position | {"pipeline": [op for op in position["pipeline"] if not str(op).startswith("zip({")]}
     return state | {"distributed": position} | order_of(config)
@@ -109,7 +111,7 @@ def _check_one_process() -> None:
 
 def _check_plain(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> None:
     # A state has `order` only if the loader was given one; older states lack `num_batches`.
-    state = {"order": None, "num_batches": None} | state
+    state = {"order": None, "num_batches": None, "failed": None} | state
     size = size_of(config)
     of_its_type = (f"the dataset's number of rows, {size}", lambda value: type(value) is type(size))
     _check_fields(state, {"size": of_its_type}, others=True)
@@ -146,6 +148,7 @@ def _plain_rules(config: LoaderConfig, state: dict[str, Any]) -> dict[str, Rule]
         "finished": _FLAG,
         "batches": _whole(0),
         "num_batches": _optional(_whole(0)),
+        "failed": _FAILED,
         "rows": _whole(0, None if order is None else order.size),
         "num_workers": _whole(0),
         "size": _ANY,  # compared above
@@ -217,33 +220,42 @@ def _check_seed(config: LoaderConfig, seed: int | None) -> None:
     raise ValueError(f"load_state_dict: `seed` must be the loader's, {given}, but is {seed}: it decides the order.")
 
 
+def steps_in(state: dict[str, Any]) -> dict[str, Any] | None:
+    """How the steps of ranks were cut; None where the state does not say. Raises ValueError where this, or what orders
+    the rows, is damaged."""
+    _check_fields({"steps": None} | state, {"steps": _STEPS}, others=True)
+    if state.get("steps") is not None:
+        _check_fields(state, _ORDER_RULES | {"distributed": _DICT_OR_DICTS}, others=True)
+    return state.get("steps")
+
+
 def _check_distributed(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> None:
     own_stream = is_own_stream(config)
     _check_fields(
-        {"num_batches": None} | state,
-        {
-            "epoch": _whole(0),
+        {"num_batches": None, "steps": None, "failed": None, "committed": None, "digest": None} | state,
+        _ORDER_RULES
+        | {
+            "steps": _STEPS,
             "finished": _FLAG,
             "batches": _whole(0),
             "num_batches": _optional(_whole(0)),
-            "seed": _optional(_whole(0, 2**64 - 1)),
+            "committed": _optional(_whole(0)),
+            "digest": _DIGEST,
+            "failed": _FAILED,
             "kind": (f"one of {tuple(_KINDS)}", lambda value: isinstance(value, str) and value in _KINDS),
-            "distributed": ("a dict", lambda value: isinstance(value, dict)),
-            "size": _optional(_whole(0)),
+            "distributed": _DICT if own_stream else _DICT_OR_DICTS,
             "rows": ("None or a text", lambda value: value is None or isinstance(value, str)),
-            "shuffle": _optional(_FLAG),
-            "given_seed": _optional(_whole(-(2**63))),
         },
     )
     if own_stream != (state["kind"] == "stream"):
         raise other_data(state["kind"], "stream" if own_stream else None)
     _check_order(config, state)
-    if not own_stream:
-        _check_native("distributed", state["distributed"])
-        return
     position = state["distributed"]
-    is_dict = ("a dict", lambda value: isinstance(value, dict))
-    rules = {"step": _whole(0), "row": _whole(0), "world": _whole(1), "rank": _whole(0), "inner": is_dict}
+    if not own_stream:
+        for of_rank in position if isinstance(position, list) else [position]:
+            _check_native("distributed", of_rank)
+        return
+    rules = {"step": _whole(0), "row": _whole(0), "world": _whole(1), "rank": _whole(0), "inner": _DICT}
     _check_fields(position, rules, "distributed.")
     _check_plain(config, state_of(config, position["inner"], runs_pipeline), runs_pipeline)
 
@@ -283,7 +295,32 @@ def _check_order(config: LoaderConfig, state: dict[str, Any]) -> None:
 # A rule is what a value must be: in words, for messages, and as a predicate.
 
 _ANY: Rule = ("anything", lambda value: True)
+_DICT: Rule = ("a dict", lambda value: isinstance(value, dict))
+_DICT_OR_DICTS: Rule = (
+    "a dict, or a list of those of all ranks",
+    lambda value: isinstance(value, dict) or (isinstance(value, list) and len(value) > 0 and all(map(_DICT[1], value))),
+)
 _FLAG: Rule = ("a bool", lambda value: type(value) is bool)
+_FAILED: Rule = (
+    "None or the rows that were left out, and their number over all ranks",
+    lambda value: (
+        value is None
+        or (
+            isinstance(value, dict)
+            and isinstance(value.get("rows"), (list, tuple))
+            and type(count := value.get("of_all_ranks")) is int
+            and count >= len(value["rows"])
+        )
+    ),
+)
+_DIGEST: Rule = (
+    "None or a text of 32 hexadecimal digits",
+    lambda value: value is None or (isinstance(value, str) and re.fullmatch("[0-9a-f]{32}", value) is not None),
+)
+_STEPS: Rule = (
+    "None or a dict of `batch`, `world`, `split`, `tail` and `weighted`",
+    lambda value: value is None or _are_steps(value),
+)
 
 
 def _whole(least: int, most: int | None = None) -> Rule:
@@ -292,9 +329,32 @@ def _whole(least: int, most: int | None = None) -> Rule:
     return words, lambda value: type(value) is int and least <= value <= top
 
 
+def _are_steps(value: Any) -> bool:
+    rules = {
+        "batch": _optional(_whole(1)),
+        "world": _whole(1, 2**20),
+        "split": ("", lambda split: split in get_args(Split)),
+        "tail": ("", lambda tail: tail in get_args(Tail)),
+        "weighted": _FLAG,
+    }
+    if not isinstance(value, dict) or value.keys() != rules.keys():
+        return False
+    return all(holds(value[name]) for name, (_, holds) in rules.items())
+
+
 def _optional(rule: Rule) -> Rule:
     words, holds = rule
     return f"None or {words}", lambda value: value is None or holds(value)
+
+
+# What orders the rows of ranks.
+_ORDER_RULES: dict[str, Rule] = {
+    "epoch": _whole(0),
+    "seed": _optional(_whole(0, 2**64 - 1)),
+    "size": _optional(_whole(0)),
+    "shuffle": _optional(_FLAG),
+    "given_seed": _optional(_whole(-(2**63))),
+}
 
 
 def _generator_rule(whose: str, generator: torch.Generator | None) -> Rule:

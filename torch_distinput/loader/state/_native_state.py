@@ -40,6 +40,11 @@ _CURSOR = {"element": _INTEGER, "part": _INTEGER, "part_rows": _INTEGER, "row": 
 _PLACE = {"path": _TEXT, "position": _INTEGER, "row": _INTEGER}  # of the random-access path
 
 
+def reads_in_order(state: dict[str, Any]) -> bool:
+    """Whether the iterator that has `state`, after an element or step, reads its data in order, not by position."""
+    return "input" in state or ("position" in state and "path" not in state["position"])
+
+
 def wrong_kind(state: dict[str, Any]) -> tuple[str, str, Any] | None:
     """The first value in a native state that has a wrong type: its place, the rule, the value; None if all types are
     right. Whether numbers fit the data is checked when the iterator is opened."""

@@ -220,6 +220,22 @@ def order_of(config: LoaderConfig) -> dict[str, Any]:
     }
 
 
+def steps_of(config: LoaderConfig, world: int) -> dict[str, Any] | None:
+    """What decides which of `world` ranks gets which rows of an order; None where costs, lanes or a stream do, too."""
+    if is_own_stream(config) or config.shared_order is not None:
+        return None
+    if config.balance is not None or config.split == "lanes":
+        return None
+    known = config.auto_collation or not isinstance(config.dataset, Dataset)
+    return {
+        "batch": config.global_batch(world) if known else None,
+        "world": world,
+        "split": config.split,
+        "tail": config.steps_tail,
+        "weighted": config.weighted is not None,
+    }
+
+
 def size_of(config: LoaderConfig) -> int | None:
     """The number of samples of a map-style dataset; None without `len` and for a stream."""
     if not config.is_stream and hasattr(config.dataset, "__len__"):

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import atexit
 import collections
+import contextlib
 import functools
 import multiprocessing
 import multiprocessing.context
 import queue
+import re
 import resource
 import time
 import warnings
@@ -25,15 +27,23 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from torch_distinput import _C
+from torch_distinput.base import _page_locks as page_locks
+from torch_distinput.base._messages import pickle_value, unpickle_value
+from torch_distinput.base._start_method import start_method
 from torch_distinput.loader._config import LoaderConfig, accelerator_of
-from torch_distinput.loader.workers import _page_locks as page_locks
-from torch_distinput.loader.workers._messages import pickle_value, unpickle_value, unreadable
-from torch_distinput.loader.workers._process import Place, SharedMemory, run_worker
+from torch_distinput.loader.workers import _child_signals as child_signals
+from torch_distinput.loader.workers._messages import unreadable
+from torch_distinput.loader.workers._process import Place
+from torch_distinput.loader.workers._starts import ForkStarts, ServerStarts
+from torch_distinput.loader.workers._watch import Watch
+from torch_distinput.loader.workers._worker_process import WorkerProcess
 
 # Seconds that workers get to end by themselves, and after SIGTERM.
 _GRACE = 0.5
 _GRACE_AFTER_SIGNAL = 0.25
 _SLICE = 0.05
+# Processes that may end in a row at the same batch of a worker before that is an error also with "restart".
+_MOST_ENDS = 3
 
 _CONTEXTS = (
     multiprocessing.context.DefaultContext,
@@ -53,11 +63,6 @@ def why_torchs_pool(config: LoaderConfig) -> str | None:
     return _missing_memory(config.num_workers)
 
 
-def start_method() -> str:
-    """How processes start by default. `get_start_method()` alone would fix that for the whole program."""
-    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
-
-
 @functools.cache
 def _missing_memory(workers: int) -> str | None:
     try:
@@ -69,11 +74,13 @@ def _missing_memory(workers: int) -> str | None:
 
 def open_pool(config: LoaderConfig) -> WorkerPool | None:
     """The pool of a new iterator. None, with a warning, if the system had memory for it at first, but has none now:
-    torch's pool then serves the loader."""
+    torch's pool then serves the loader. Raises what the system raises where that pool would not do."""
     try:
         return WorkerPool(config)
     except (OSError, MemoryError) as error:
         _missing_memory.cache_clear()
+        if config.on_worker_death == "restart":
+            raise
         warnings.warn(
             f"torch_distinput: torch's pool runs the workers, because the system has no shared memory for this "
             f"library's now ({error}).",
@@ -97,17 +104,35 @@ def why_not_page_locked(config: LoaderConfig) -> str | None:
 
 
 class WorkerPool:
-    """The workers of one iterator. `expects(worker)`: whether that worker still owes results. `page_locked`: whether
-    devices copy directly from the memory that the workers share with this process."""
+    """The workers of one iterator. `page_locked`: whether devices copy directly from the memory that the workers share
+    with this process.
+
+    To be set by the iterator: `owner`, its `id`. `expects(worker)`, whether that worker still owes results.
+    `arrived(data)`, called with each result, or None. `resumed(worker, begins)`: arguments of torch's loop with which a
+    process goes on in the place of a worker that has ended; `begins`: with the epoch.
+    """
 
     def __init__(self, config: LoaderConfig):
-        self._context = config.multiprocessing_context or torch.multiprocessing
+        method = start_method(config.multiprocessing_context)
         self.page_locked = devices_read(config) and why_not_page_locked(config) is None
         locks = page_locks if self.page_locked else None
         self.end = _C.ConsumerEnd(config.num_workers, pickle_value, unpickle_value, unreadable, locks)
-        self.processes: list[Any] = []
+        self.processes: list[WorkerProcess] = []
+        self.owner = 0
         self.expects: Callable[[int], bool] = lambda worker: True
+        self.arrived: Callable[[Any], None] | None = None
+        self.resumed: Callable[[int, bool], dict[str, Any]] = lambda worker, begins: {}
+        self.watch = Watch(self.end, self.processes)
+        self._starts = (
+            ForkStarts(config.multiprocessing_context or torch.multiprocessing, self.end)
+            if method == "fork"
+            else ServerStarts(self.end, method)
+        )
+        self._restarts = config.on_worker_death == "restart"
+        self._ends: dict[int, tuple[Any, int]] = {}  # by worker: a task, and how many processes in a row ended at it
+        self._ending = self._ended = False
         self._queues = 0
+        child_signals.watch(self)
 
     # What torch's iterator calls of a context.
 
@@ -120,19 +145,72 @@ class WorkerPool:
         """The event that ends all workers."""
         return Done(self.end)
 
-    def Process(self, target: Callable[..., None], args: tuple[Any, ...]) -> Any:
+    def Process(self, target: Callable[..., None], args: tuple[Any, ...]) -> WorkerProcess:
         """The next worker, not started yet."""
         arguments = tuple(value._place if isinstance(value, (Tasks, Results, Done)) else value for value in args)
-        memory = SharedMemory(self.end)
-        process = self._context.Process(target=run_worker, args=(memory, len(self.processes), target, arguments))
+        process = WorkerProcess(self._starts, len(self.processes), target, arguments)
+        process.is_replaced = self._restarts
         self.processes.append(process)
         return process
 
+    def pass_over(self) -> None:
+        """Tells the workers that nothing sent so far is wanted: the results of what they have not begun are None."""
+        for worker in range(len(self.processes)):
+            self.end.pass_over(worker)
+
     # The workers' lives.
 
-    def lost(self) -> bool:
-        """Whether a worker has ended that still owes results."""
-        return any(self.expects(worker) and not process.is_alive() for worker, process in enumerate(self.processes))
+    def lost(self) -> list[int]:
+        """The workers that have ended and still owe results."""
+        return [worker for worker, process in enumerate(self.processes) if self.expects(worker) and not process.runs()]
+
+    def replace(self, workers: list[int]) -> list[Any] | None:
+        """Lets other processes go on in the places of `workers`, which have ended and whose results have all been
+        received. Returns messages for torch's iterator; None if the end of a worker is an error."""
+        for worker in workers:
+            self.processes[worker].is_replaced = self._restarts and self._may_go_on(worker)
+        if not all(self.processes[worker].is_replaced for worker in workers):
+            return None
+        messages = []
+        for worker in workers:
+            warnings.warn(
+                f"DataLoader: another process takes the place of one that has ended.\n{self.watch.ended([worker])}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            beginning = self.end.renew(worker)
+            messages += [] if beginning is None else [(beginning, None)]
+            self.processes[worker].replace(**self.resumed(worker, beginning is not None))
+        return messages
+
+    def _may_go_on(self, worker: int) -> bool:
+        first = next((task[0] for task in self.end.unfinished(worker) if isinstance(task, tuple)), None)
+        before, count = self._ends.get(worker, (None, 0))
+        self._ends[worker] = (first, count + 1 if first is not None and first == before else 1)
+        return self._ends[worker][1] <= _MOST_ENDS
+
+    def explain(self, error: RuntimeError) -> None:
+        """Adds to an error of torch's iterator what the workers do, or how they ended."""
+        text = str(error)
+        ended = re.search(r"\(pid\(s\) ([\d, ]+)\)", text)
+        if text.startswith("DataLoader timed out"):
+            _add(error, self.watch.hanging(self.expects))
+        elif ended is not None:
+            found = [self.watch.worker_of(int(process)) for process in ended[1].split(", ")]
+            workers = [worker for worker in found if worker is not None]
+            _add(error, self.watch.ended(workers))
+            if self._restarts:
+                _add(error, f"That was the end of {_MOST_ENDS + 1} processes in a row at the same batch.")
+
+    def explain_death(self, process: int, error: RuntimeError) -> bool:
+        """As `Watched.explain_death`."""
+        worker = self.watch.worker_of(process)
+        if worker is None:
+            return True
+        if self._restarts or self._ending:
+            return False
+        _add(error, self.watch.ended([worker]))
+        return True
 
     def check_owner(self) -> None:
         """Raises RuntimeError in a process that was forked from the one that made the pool."""
@@ -141,15 +219,28 @@ class WorkerPool:
 
     def started(self, iterator: _MultiProcessingDataLoaderIter) -> None:
         """Called when all workers of `iterator` have been started."""
-        self.end.close_fd()
         _live.add(iterator)
+        if self._restarts:
+            self._forget_processes()
+            return
+        self._starts.close()
+        for process in self.processes:
+            process.let_go()
 
     def shut_down(self, iterator: Any) -> None:
         """Ends the workers of `iterator`, soon even if they hang. Does nothing in a forked child."""
         if not self.end.own or _utils.python_exit_status in (True, None) or getattr(iterator, "_shutdown", True):
             return
+        if self._ended:
+            return
+        with child_signals.held:
+            self._ending = True
+            self._shut_down(iterator)
+
+    def _shut_down(self, iterator: Any) -> None:
         iterator._shutdown = True
         try:
+            self._forget_processes()
             if hasattr(iterator, "_pin_memory_thread"):
                 iterator._pin_memory_thread_done_event.set()
                 iterator._worker_result_queue.put((None, None))
@@ -160,20 +251,31 @@ class WorkerPool:
                 iterator._workers_status[worker] = False
             self._join(_GRACE)
         finally:
-            # As in torch: until here, the signal handler raises an error if a worker dies.
-            if iterator._worker_pids_set:
-                _utils.signal_handling._remove_worker_pids(id(iterator))
-                iterator._worker_pids_set = False
             self._kill()
+
+    def __del__(self) -> None:
+        """Where an exception has kept the iterator from ending its workers, or the garbage collector has found both."""
+        if not getattr(self, "_ended", True) and self.end.own and _utils.python_exit_status is False:
+            with child_signals.held:
+                self._ending = True
+                self._forget_processes()
+                self._kill()
+
+    def _forget_processes(self) -> None:
+        """Keeps torch's handler of SIGCHLD from raising an error when a worker of this pool dies."""
+        with contextlib.suppress(ValueError):  # torch does not know them, or no longer
+            _utils.signal_handling._remove_worker_pids(self.owner)
 
     def _kill(self) -> None:
         """Kills the workers that are left, and frees the memory that no batch uses."""
+        self._ended = True
         for end, grace in (("terminate", _GRACE_AFTER_SIGNAL), ("kill", _GRACE)):
-            alive = [process for process in self.processes if process.pid is not None and process.is_alive()]
+            alive = [process for process in self.processes if process.runs()]
             for process in alive:
                 getattr(process, end)()
             if alive:
                 self._join(grace)
+        self._starts.close()
         self.end.end()
 
     def _join(self, grace: float) -> None:
@@ -214,9 +316,12 @@ class Results:
     def get(self, timeout: float) -> Any:
         """The next `(task, batch)` of any worker; raises queue.Empty after `timeout` seconds, and as soon as a worker
         was lost."""
-        found = self._pool.end.receive()
+        pool = self._pool
+        found = pool.end.receive()
         if found is None:
             found = self._wait(time.monotonic() + timeout)
+        if pool.arrived is not None:
+            pool.arrived(found[1])
         return found
 
     def _wait(self, deadline: float) -> Any:
@@ -228,12 +333,19 @@ class Results:
             if left <= 0:
                 raise queue.Empty
             end.wait(min(left, _SLICE))
-            lost = pool.lost()
             found = end.receive()
             if found is not None:
                 return found
+            lost = pool.lost()
+            found = end.receive()  # what a worker sent before its end
+            if found is not None:
+                return found
             if lost:
-                raise queue.Empty
+                messages = pool.replace(lost)
+                if messages is None:
+                    raise queue.Empty
+                self._own += messages
+            pool.watch.warn_of_slow(pool.expects)
 
     def put(self, item: Any) -> None:
         """Wakes torch's pinning thread with `item`."""
@@ -263,6 +375,10 @@ class Done:
     def is_set(self) -> bool:
         """Whether `set` was called in this process."""
         return self._set
+
+
+def _add(error: RuntimeError, details: str) -> None:
+    error.args = (f"{error}\n{details}",)
 
 
 _live: weakref.WeakSet[_MultiProcessingDataLoaderIter] = weakref.WeakSet()

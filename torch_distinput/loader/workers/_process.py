@@ -4,28 +4,33 @@
 import enum
 import os
 import queue
-from collections.abc import Callable
 from multiprocessing.reduction import DupFd
 from typing import Any
 
 import torch
 from torch._utils import ExceptionWrapper
 from torch.utils.data import default_collate
+from torch.utils.data._utils import fetch
 from torch.utils.data._utils.collate import collate_tensor_fn, default_collate_fn_map
 
 from torch_distinput import _C
-from torch_distinput.loader.workers._messages import pickle_value, unpickle_value
+from torch_distinput.base._messages import pickle_value, unpickle_value
+from torch_distinput.loader.workers._packed import Arrived
+from torch_distinput.loader.workers._stacks import offer_stack
+from torch_distinput.recognize._fetch import NamingFetcher
 
 # Seconds that a worker gets to clean up after its consumer has ended.
 _GRACE = 0.5
 
 
 class Place(enum.Enum):
-    """Placeholders for the consumer's objects among the arguments of torch's loop."""
+    """Placeholders among the arguments of torch's loop: for the consumer's objects, and for those that were pickled
+    once for all workers."""
 
     TASKS = enum.auto()
     RESULTS = enum.auto()
     DONE = enum.auto()
+    PACKED = enum.auto()
 
 
 class SharedMemory:
@@ -57,14 +62,30 @@ _end: _C.WorkerEnd | None = None
 _registry: dict[Any, Any] = {}
 
 
-def run_worker(memory: SharedMemory, worker: int, loop: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    """Runs torch's `loop` with the pool's rings in place of queues."""
+def run_worker(
+    memory: SharedMemory,
+    worker: int,
+    loop: Any,
+    arguments: tuple[Any, ...],
+    environment: dict[str, str] | None = None,
+) -> None:
+    """Runs torch's `loop` with the pool's rings in place of queues. Where the loop is an `Arrived`, that has the loop
+    and the packed arguments. `environment`: replaces this process's, unless it is empty."""
     global _end, _registry
     _C.end_with_process(memory.process, os.getppid() == memory.process, _GRACE)
     _end = memory.open(worker)
+    _end.announce(offer_stack())
+    if environment:
+        os.environ.clear()
+        os.environ.update(environment)
+    if isinstance(loop, Arrived):
+        loop, *packed = loop.open()
+        values = iter(packed)
+        arguments = tuple(next(values) if value is Place.PACKED else value for value in arguments)
     if default_collate_fn_map[torch.Tensor] is collate_tensor_fn:
         default_collate_fn_map[torch.Tensor] = _collate_tensors
     _registry = dict(default_collate_fn_map)
+    fetch._MapDatasetFetcher = NamingFetcher  # type: ignore[misc]  # torch's loop makes it
     ends = {Place.TASKS: _Tasks(_end), Place.RESULTS: _Results(_end, worker), Place.DONE: _Done(_end)}
     loop(*(ends[value] if isinstance(value, Place) else value for value in arguments))
 

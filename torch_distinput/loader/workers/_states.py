@@ -15,7 +15,12 @@ from torch.utils.data._utils.worker import WorkerInfo
 from torch_distinput.loader._config import LoaderConfig
 from torch_distinput.loader.orders._order import Start
 from torch_distinput.recognize import _hugging_face as hugging_face
-from torch_distinput.recognize._stateful import Failed, Taken, take_state
+from torch_distinput.recognize._stateful import Failed, Taken, has_state, take_state
+
+
+def has_place(dataset: Any) -> bool:
+    """Whether the place of a stream in a worker can be restored in another process."""
+    return has_state(dataset)
 
 
 class WorkerStates:
@@ -30,18 +35,20 @@ class WorkerStates:
         self._is_stream = config.is_stream
         self._states: list[Taken | Failed] = [Taken(None)] * workers
         self.ended = [False] * workers
+        self._latest: list[_Latest] = []
         self.next_epoch()
         saved = None if start.saved is None else start.saved["workers"]
         # Each epoch has new workers, unless they are persistent.
-        if saved is None or (start.state is None and not config.persistent_workers):
-            return
-        self._states, self.ended = [Taken(state) for state in saved["states"]], list(saved["ended"])
-        if start.state is not None:
-            self.begun, self.last = list(saved["begun"]), saved["last"]
+        if saved is not None and (start.state is not None or config.persistent_workers):
+            self._states, self.ended = [Taken(state) for state in saved["states"]], list(saved["ended"])
+            if start.state is not None:
+                self.begun, self.last = list(saved["begun"]), saved["last"]
+        self._latest = list(map(_Latest, self._states, self.begun, self.ended))
 
     def next_epoch(self) -> None:
         """Called when persistent workers begin another epoch."""
         self.begun, self.last = [False] * len(self._states), len(self._states) - 1
+        self._latest = [_Latest(state, False, ended) for state, _, ended in self._latest]
 
     def state(self) -> dict[str, Any]:
         """The states and fields as plain values; raises if a worker's state could not be taken."""
@@ -50,15 +57,33 @@ class WorkerStates:
 
     def seen_by_workers(self, config: LoaderConfig) -> LoaderConfig:
         """`config` with functions that send the states to workers and back."""
-        states = [state() for state in self._states]
-        changes: dict[str, Any] = {
-            "collate_fn": _Tagging(config.collate_fn, config.batch_size if self._is_stream else None),
-            "worker_init_fn": _Restoring(config.worker_init_fn, states),
-        }
+        starts = [(state(), begun, ended) for state, begun, ended in zip(self._states, self.begun, self.ended)]
+        collate_fn = _Tagging(config.collate_fn, config.batch_size if self._is_stream else None)
+        return replace(config, collate_fn=collate_fn, **self._restored(config, starts))
+
+    def arrived(self, data: Any) -> None:
+        """Notes a result of a worker, which may be handed out much later."""
+        if isinstance(data, _Tagged):
+            self._latest[data.worker] = _Latest(data.state, True, data.ended)
+
+    def resumed_by_worker(self, config: LoaderConfig, worker: int, begins: bool) -> dict[str, Any]:
+        """Arguments of torch's loop for a process that goes on after the latest result of `worker`, or, if it `begins`,
+        with the epoch. `config`: as `seen_by_workers` got it. Raises what taking the worker's state raised."""
+        state, begun, ended = self._latest[worker]
+        starts = [(None, False, False)] * len(self._latest)
+        starts[worker] = (state(), begun and not begins, ended)
+        changes = self._restored(config, starts)
+        return {{"worker_init_fn": "init_fn"}.get(name, name): value for name, value in changes.items()}
+
+    def _restored(self, config: LoaderConfig, starts: list[tuple[Any, bool, bool]]) -> dict[str, Any]:
+        """The fields of `config` with which workers begin at `starts`: their states, whether these are of this epoch,
+        and whether the workers had no more samples."""
+        states, begun, ended = map(list, zip(*starts, strict=True))
+        changes: dict[str, Any] = {"worker_init_fn": _Restoring(config.worker_init_fn, states)}
         if self._is_stream and any(state is not None for state in states):
             fresh = [state is None for state in states]
-            changes["dataset"] = _RestoredStream(config.dataset, fresh, list(self.begun), list(self.ended))
-        return replace(config, **changes)
+            changes["dataset"] = _RestoredStream(config.dataset, fresh, begun, ended)
+        return changes
 
     def unwrap(self, tagged: _Tagged) -> Any:
         """The batch inside `tagged`; notes the state that came with it."""
@@ -66,6 +91,14 @@ class WorkerStates:
         self._states[worker], self.begun[worker], self.ended[worker] = tagged.state, True, tagged.ended
         self.last = worker
         return tagged.batch
+
+
+class _Latest(NamedTuple):
+    """What came with the latest result of a worker."""
+
+    state: Taken | Failed
+    begun: bool
+    ended: bool
 
 
 class _RestoredStream(IterableDataset):

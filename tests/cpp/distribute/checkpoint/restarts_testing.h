@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <random>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include <ATen/ops/full.h>
+#include <gtest/gtest.h>
 
 #include "distribute/multi_worker_testing.h"
 #include "io/sample_files.h"
@@ -36,6 +38,19 @@ enum class Op { kNone, kMap, kRowWiseMap, kFilter, kPrefetch, kShuffle, kCache, 
 
 inline std::int64_t draw(std::mt19937& random, std::int64_t low, std::int64_t high) {
   return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+}
+
+/// Each of the numbers `rows` as a document of one token, in a packed row of one, and a number again.
+inline Dataset packed_one_by_one(const Dataset& rows) {
+  const auto document = [](const Element& row) {
+    return Element(std::get<at::Tensor>(row.leaves().front()).reshape({1}));
+  };
+  const auto token = [](const Element& row) {
+    const auto& keys = row.structure()->keys();
+    const auto leaf = std::find(keys.begin(), keys.end(), "tokens") - keys.begin();
+    return Element(std::get<at::Tensor>(row.leaves()[static_cast<std::size_t>(leaf)]).reshape({}));
+  };
+  return rows.map(document).pack(1).map(token);
 }
 
 /// Some processes with some replicas each, and how the rows of a pipeline are assigned to them.
@@ -178,17 +193,8 @@ class Kitchen {
         return TextLineDataset(names_);
       case Data::kTokens:
         return TokenDataset(names_, at::kLong, {.sequence_length = 1}).map(only_token);
-      case Data::kPacked: {
-        const auto document = [](const Element& row) {
-          return Element(std::get<at::Tensor>(row.leaves().front()).reshape({1}));
-        };
-        const auto token = [](const Element& row) {
-          const auto& keys = row.structure()->keys();
-          const auto leaf = std::find(keys.begin(), keys.end(), "tokens") - keys.begin();
-          return Element(std::get<at::Tensor>(row.leaves()[static_cast<std::size_t>(leaf)]).reshape({}));
-        };
-        return Dataset::range(recipe_.rows()).map(document).pack(1).map(token);
-      }
+      case Data::kPacked:
+        return packed_one_by_one(Dataset::range(recipe_.rows()));
       case Data::kFiles:
       case Data::kUnindexedFiles:
         return TextLineDataset(names_, {.index = recipe_.data == Data::kFiles}).map([](const Element& line) {
@@ -227,8 +233,10 @@ struct Leg {
   State state = {};
 };
 
-inline Leg run_one(const Strategy& strategy, const Kitchen& kitchen, const World& world,
-                   const std::vector<State>& states, std::size_t most) {
+/// `Kitchen`: makes the distributed dataset of a world.
+template <class Kitchen>
+Leg run_one(const Strategy& strategy, const Kitchen& kitchen, const World& world,
+            const std::vector<State>& states, std::size_t most) {
   Leg leg;
   try {
     const DistributedDataset distributed = kitchen.distributed(strategy, world);
@@ -253,8 +261,9 @@ inline Leg run_one(const Strategy& strategy, const Kitchen& kitchen, const World
 }
 
 /// Runs the processes of `world` from `states`, or from the start if it is empty, for at most `most` steps.
-inline std::vector<Leg> run(const Kitchen& kitchen, const World& world, const std::vector<State>& states,
-                            std::size_t most) {
+template <class Kitchen>
+std::vector<Leg> run(const Kitchen& kitchen, const World& world, const std::vector<State>& states,
+                     std::size_t most) {
   if (world.alone) return {run_one(replicas(world.per_rank), kitchen, world, states, most)};
   auto ranks = ranks_of(world.ranks, world.per_rank);
   return on_all(ranks, [&](std::int64_t, Rank& rank) { return run_one(rank, kitchen, world, states, most); });
@@ -264,6 +273,72 @@ inline std::vector<State> states_of(const std::vector<Leg>& legs) {
   std::vector<State> states;
   for (const Leg& leg : legs) states.push_back(leg.state);
   return states;
+}
+
+using Counts = std::map<std::int64_t, std::int64_t>;
+
+/// `usual`, or the value of the environment variable `TDI_RESTARTS`.
+inline std::uint32_t trials(std::uint32_t usual) {
+  const char* const wanted = std::getenv("TDI_RESTARTS");
+  return wanted == nullptr ? usual : static_cast<std::uint32_t>(std::stoul(wanted));
+}
+
+/// Checks that every rank took the same steps and that they begin where those before ended. Adds the rows
+/// that count to `seen` and `total`.
+inline void check_and_count(const std::vector<Leg>& legs, Counts& seen, std::int64_t& total) {
+  for (const Leg& leg : legs) {
+    ASSERT_EQ(leg.error, "");
+    ASSERT_EQ(leg.steps.size(), legs.front().steps.size());
+    ASSERT_EQ(leg.row_start, legs.front().row_start);
+  }
+  for (std::size_t step = 0; step < legs.front().steps.size(); ++step) {
+    ASSERT_EQ(legs.front().row_start[step], total) << "step " << step;
+    for (const Leg& leg : legs)
+      for (std::size_t replica = 0; replica < leg.steps[step].size(); ++replica)
+        for (std::int64_t i = 0; i < leg.valid[step][replica]; ++i, ++total)
+          ++seen[leg.steps[step][replica].at(static_cast<std::size_t>(i))];
+  }
+}
+
+/// The rows that were delivered more or less often than `tail` allows.
+inline std::string differences(const Counts& wanted, const Counts& seen, Tail tail) {
+  const bool may_miss = tail == Tail::kDrop || tail == Tail::kUntilFirst;
+  std::string text;
+  for (const auto& [row, count] : seen) {
+    const auto found = wanted.find(row);
+    const std::int64_t most = found == wanted.end() ? 0 : found->second;
+    if (count > most && (most == 0 || tail != Tail::kRepeat)) text += " too often " + std::to_string(row);
+  }
+  for (const auto& [row, count] : wanted) {
+    const auto found = seen.find(row);
+    if (!may_miss && (found == seen.end() || found->second < count)) text += " lost " + std::to_string(row);
+  }
+  return text;
+}
+
+template <class T>
+std::vector<T> from(const std::vector<T>& all, std::size_t first) {
+  return {all.begin() + static_cast<std::ptrdiff_t>(first), all.end()};
+}
+
+/// Checks that runs that are stopped and resumed in one world take the same steps as one run.
+template <class Kitchen>
+void expect_the_same_steps_after_restarts(const Kitchen& kitchen, const World& world, std::mt19937& random) {
+  const auto whole = run(kitchen, world, {}, 10'000);
+  const std::size_t steps = whole.front().steps.size();
+  const auto cut = static_cast<std::size_t>(draw(random, 0, static_cast<std::int64_t>(steps)));
+  const auto again = cut + static_cast<std::size_t>(draw(random, 0, static_cast<std::int64_t>(steps - cut)));
+  const auto one = run(kitchen, world, {}, cut);
+  const auto two = run(kitchen, world, states_of(one), again - cut);
+  const auto rest = run(kitchen, world, states_of(two), 10'000);
+  for (std::size_t rank = 0; rank < whole.size(); ++rank) {
+    SCOPED_TRACE(c10::str("rank ", rank, ", stopped after ", cut, " and ", again, " of ", steps, " steps"));
+    EXPECT_EQ(rest[rank].error, "");
+    ASSERT_EQ(rest[rank].steps, from(whole[rank].steps, again));
+    ASSERT_EQ(rest[rank].valid, from(whole[rank].valid, again));
+    ASSERT_EQ(rest[rank].has_value, from(whole[rank].has_value, again));
+    ASSERT_EQ(rest[rank].row_start, from(whole[rank].row_start, again));
+  }
 }
 
 inline Recipe random_recipe(std::mt19937& random) {

@@ -1,4 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <set>
+
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +32,38 @@ TEST(ChooseFromDatasets, KnowsItsLengthIfNoDatasetEnds) {
 
 TEST(ChooseFromDatasets, ObeysTheLaws) {
   expect_laws(Dataset::choose_from_datasets(two(), choices({1, 0, 0, 1, 0, 0})));
+  expect_laws(Dataset::choose_from_datasets(two(), choices({1, 0}).repeat()).batch(2));
   expect_laws(Dataset::choose_from_datasets({generated(4)}, choices({0, 0, 0})));
+}
+
+TEST(ChooseFromDatasets, HasRandomAccessIfItsInputsHaveIt) {
+  const PlanPtr plan = plan_of(Dataset::choose_from_datasets(two(), choices({1, 0, 1, 1, 0})));
+  ASSERT_NE(plan, nullptr);
+  EXPECT_EQ(plan->size(), 3) << "ends with the second dataset";
+  Values positions{2, 0};
+  EXPECT_EQ(scalar(plan->fetch(positions).front()), 11);
+  EXPECT_EQ(plan_of(Dataset::choose_from_datasets({generated(4)}, choices({0}))), nullptr);
+  EXPECT_EQ(plan_of(Dataset::choose_from_datasets(two(), generated(2))), nullptr);
+}
+
+TEST(ChooseFromDatasets, ReadsAnEndlessChoiceUpToTheEndOfADataset) {
+  EXPECT_EQ(plan_of(Dataset::choose_from_datasets(two(), choices({0, 1}).repeat()))->size(), 5);
+  const std::vector<Dataset> endless{Dataset::range(2).repeat()};
+  EXPECT_EQ(plan_of(Dataset::choose_from_datasets(endless, choices({0}).repeat())), nullptr);
+  EXPECT_EQ(plan_of(Dataset::choose_from_datasets(endless, choices({0}).repeat(5)))->size(), 5);
+}
+
+TEST(ChooseFromDatasets, ReadsTheChoicesOfEachEpoch) {
+  const Dataset dataset =
+      Dataset::choose_from_datasets({Dataset::range(30), Dataset::range(100, 130)},
+                                    Dataset::range(2).repeat(15).shuffle(ShuffleOptions{.seed = 1}));
+  std::set<Values> orders;
+  for (const std::int64_t epoch : {0, 1, 2, 1, 0}) {
+    const Values found = values(dataset, {.epoch = epoch});
+    EXPECT_EQ(found, values(dataset, {.epoch = epoch, .stream_only = true}));
+    orders.insert(found);
+  }
+  EXPECT_EQ(orders.size(), 3);
 }
 
 TEST(ChooseFromDatasets, RefusesAnIndexOutOfRange) {

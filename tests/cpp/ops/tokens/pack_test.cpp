@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/op_testing.h"
-#include "ops/tokens/pack_iterators.h"
+#include "ops/tokens/best_fit.h"
 #include "torch_distinput/tokens.h"
 
 namespace torch_distinput {
@@ -61,6 +61,17 @@ TEST(Pack, JoinsDocumentsToRowsOfOneLength) {
   EXPECT_EQ(items(rows[0]["cu_seqlens"].tensor().to(at::kLong)), (Values{0, 3, 4, 4, 4}));
 }
 
+TEST(Pack, PadsDocumentsToAMultiple) {
+  const auto rows = collect(documents_of({3, 0, 6}).pack(8, {.pad_id = 99, .pad_to_multiple_of = 2}));
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(items(rows[0]["tokens"]), (Values{0, 1, 2, 99, 3, 4, 5, 6}));
+  EXPECT_EQ(items(rows[0]["position_ids"]), (Values{0, 1, 2, 3, 0, 1, 2, 3}));
+  EXPECT_EQ(items(rows[0]["loss_mask"].tensor().to(at::kLong)), (Values{0, 1, 1, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(items(rows[0]["cu_seqlens"].tensor().to(at::kLong)), (Values{0, 4, 8, 8, 8}));
+  EXPECT_EQ(items(rows[1]["tokens"]), (Values{7, 8, 99, 99, 99, 99, 99, 99}));
+  EXPECT_EQ(items(rows[1]["cu_seqlens"].tensor().to(at::kLong)), (Values{0, 2, 8, 8, 8}));
+}
+
 TEST(Pack, ObeysTheResumeLaw) {
   const Dataset documents = documents_of({5, 1, 0, 23, 2, 2, 9, 0, 0, 4, 1}).shuffle({.seed = 5});
   for (const auto strategy : {PackStrategy::kGreedy, PackStrategy::kBestFit}) {
@@ -68,6 +79,19 @@ TEST(Pack, ObeysTheResumeLaw) {
     EXPECT_NO_THROW(testing::assert_resumable(rows));
     EXPECT_NO_THROW(testing::assert_resumable(rows.batch(2)));
   }
+}
+
+TEST(Pack, HasRandomAccessWhereLengthsAreKnown) {
+  const Dataset documents = documents_of({5, 1, 0, 23, 2, 2, 9, 0, 0, 4, 1});
+  for (const auto strategy : {PackStrategy::kGreedy, PackStrategy::kBestFit}) {
+    const Dataset rows =
+        documents.shuffle({.seed = 5}).pack(6, {.strategy = strategy, .window = 3, .max_documents = 2});
+    EXPECT_EQ(rows.ops().back().path, "plan");
+    EXPECT_NO_THROW(testing::assert_paths_agree(rows));
+    EXPECT_NO_THROW(testing::assert_paths_agree(rows.shuffle({.buffer_size = 4}).batch(2)));
+  }
+  EXPECT_EQ(documents.pack(6).cardinality(), 8);
+  EXPECT_EQ(documents.pack(6).ops().back().facts, "8 rows, 97.9 % filled, 3 of 11 documents cut");
 }
 
 }  // namespace

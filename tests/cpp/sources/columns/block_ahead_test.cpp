@@ -3,16 +3,19 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <future>
 #include <map>
 #include <mutex>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "runtime/forked_child.h"
+#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace {
@@ -55,10 +58,14 @@ void read(BlockAhead& ahead, std::size_t block) {
   ahead.read(block, [] { return 0; });
 }
 
+void announce(BlockAhead& ahead, const Blocks& blocks) {
+  ahead.announce(blocks, [](std::size_t) { return false; });
+}
+
 TEST(BlockAhead, AsksForAsManyAsFitAndForMoreWhenHalfWasRead) {
   Store store(4 * kMebi);
   BlockAhead ahead(store.asks());
-  ahead.announce(first_blocks(100));
+  announce(ahead, first_blocks(100));
   EXPECT_EQ(store.asked, first_blocks(16));
   for (std::size_t block = 0; block < 7; ++block) read(ahead, block);
   EXPECT_EQ(store.asked, first_blocks(16));
@@ -72,7 +79,7 @@ TEST(BlockAhead, AsksForAsManyAsFitAndForMoreWhenHalfWasRead) {
 TEST(BlockAhead, HasTwoBlocksAheadHoweverLargeTheyAre) {
   Store store(1000 * kMebi);
   BlockAhead ahead(store.asks());
-  ahead.announce(first_blocks(10));
+  announce(ahead, first_blocks(10));
   EXPECT_EQ(store.asked, first_blocks(2));
   read(ahead, 0);
   EXPECT_EQ(store.asked, first_blocks(3));
@@ -81,18 +88,18 @@ TEST(BlockAhead, HasTwoBlocksAheadHoweverLargeTheyAre) {
 TEST(BlockAhead, AsksOnceForWhatIsAnnouncedAgain) {
   Store store(kMebi);
   BlockAhead ahead(store.asks());
-  ahead.announce(first_blocks(4));
-  ahead.announce(Blocks{2, 3, 4});
+  announce(ahead, first_blocks(4));
+  announce(ahead, Blocks{2, 3, 4});
   EXPECT_EQ(store.asked, first_blocks(5));
   read(ahead, 2);
-  ahead.announce(Blocks{2});
+  announce(ahead, Blocks{2});
   EXPECT_EQ(store.asked, (Blocks{0, 1, 2, 3, 4, 2}));
 }
 
 TEST(BlockAhead, DoesNotAskForWhatIsReadWithoutIt) {
   Store store(64 * kMebi);
   BlockAhead ahead(store.asks());
-  ahead.announce(first_blocks(6));
+  announce(ahead, first_blocks(6));
   EXPECT_EQ(store.asked, first_blocks(2));
   ahead.read(2, [&] {
     read(ahead, 0);
@@ -109,10 +116,10 @@ TEST(BlockAhead, DropsWhatCannotBeAskedFor) {
     if (fails) throw std::runtime_error("refused");
     return store.ask(blocks, room);
   });
-  ahead.announce(first_blocks(3));
+  announce(ahead, first_blocks(3));
   EXPECT_EQ(ahead.read(0, [] { return 7; }), 7);
   fails = false;
-  ahead.announce(Blocks{5, 1});
+  announce(ahead, Blocks{5, 1});
   EXPECT_EQ(store.asked, (Blocks{5, 1}));
 }
 
@@ -122,7 +129,7 @@ TEST(BlockAhead, AFailureToAskIsNoneOfARead) {
     if (++calls == 3) throw std::runtime_error("refused");
     return std::vector<std::int64_t>{64 * kMebi};
   });
-  ahead.announce(first_blocks(5));
+  announce(ahead, first_blocks(5));
   EXPECT_EQ(ahead.read(0, [] { return 7; }), 7);
   EXPECT_EQ(calls, 3);
 }
@@ -130,9 +137,9 @@ TEST(BlockAhead, AFailureToAskIsNoneOfARead) {
 TEST(BlockAhead, EndsTheBlockOfAReadThatFails) {
   Store store(64 * kMebi);
   BlockAhead ahead(store.asks());
-  ahead.announce(first_blocks(3));
+  announce(ahead, first_blocks(3));
   EXPECT_THROW(ahead.read(0, []() -> int { throw std::runtime_error("damaged"); }), std::runtime_error);
-  ahead.announce(Blocks{});
+  announce(ahead, Blocks{});
   EXPECT_EQ(store.asked, first_blocks(3));
 }
 
@@ -144,7 +151,7 @@ TEST(BlockAhead, AnInterruptOfAskingEndsTheCallAndLosesNothing) {
     if (interrupts) throw Interrupt();
     return store.ask(blocks, room);
   });
-  ahead.announce(first_blocks(4));
+  announce(ahead, first_blocks(4));
   interrupts = true;
   EXPECT_THROW(read(ahead, 0), Interrupt);
   interrupts = false;
@@ -159,7 +166,7 @@ TEST(BlockAhead, ThreadsAskForEachBlockOnce) {
   for (std::size_t thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&, thread] {
       for (std::size_t block = thread; block < 400; block += 4) {
-        ahead.announce(Blocks{block});
+        announce(ahead, Blocks{block});
         read(ahead, block);
       }
     });
@@ -170,13 +177,49 @@ TEST(BlockAhead, ThreadsAskForEachBlockOnce) {
   EXPECT_TRUE(std::all_of(counts.begin(), counts.end(), [](const auto& count) { return count.second == 1; }));
 }
 
+TEST(BlockAhead, DoesNotAskForWhatIsKeptOrBeingRead) {
+  Store store(kMebi);
+  BlockAhead ahead(store.asks());
+  ahead.announce(first_blocks(4), [](std::size_t block) { return block == 2; });
+  EXPECT_EQ(store.asked, (Blocks{0, 1, 3}));
+  ahead.read(5, [&] {
+    announce(ahead, Blocks{5, 6});
+    return 0;
+  });
+  EXPECT_EQ(store.asked, (Blocks{0, 1, 3, 6}));
+}
+
+TEST(BlockAhead, AReaderWaitsForTheThreadThatAsksForItsBlock) {
+  Store store(kMebi);
+  std::promise<void> asks;
+  std::promise<void> may_ask;
+  BlockAhead ahead([&](std::span<const std::size_t> blocks, std::int64_t room) {
+    asks.set_value();
+    may_ask.get_future().wait();
+    return store.ask(blocks, room);
+  });
+  std::thread asker([&] { announce(ahead, first_blocks(3)); });
+  asks.get_future().wait();
+  std::promise<void> polled;
+  std::thread reader([&] {
+    const InterruptScope polls([&, first = true]() mutable {
+      if (std::exchange(first, false)) polled.set_value();
+    });
+    EXPECT_EQ(ahead.read(1, [&] { return store.asked.size(); }), 3);
+  });
+  polled.get_future().wait();
+  may_ask.set_value();
+  asker.join();
+  reader.join();
+}
+
 TEST(BlockAhead, AForkedChildBeginsAnew) {
   Store store(64 * kMebi);
   BlockAhead ahead(store.asks());
-  ahead.announce(first_blocks(4));
+  announce(ahead, first_blocks(4));
   EXPECT_TRUE(true_in_forked_child([&] {
     store.asked.clear();
-    ahead.announce(Blocks{3, 0});
+    announce(ahead, Blocks{3, 0});
     return store.asked == Blocks{3, 0};
   }));
 }

@@ -58,6 +58,65 @@ TEST(BlockCache, ReadsABlockThatIsLargerThanTheLimit) {
   EXPECT_EQ(reads.count(), 3);
 }
 
+TEST(BlockCache, AllCachesOfAProcessKeepTheBlocksUsedLast) {
+  constexpr std::int64_t kAll = 4 * (kBlockBytes + 1);
+  Reads reads;
+  BlockCache first(1 << 20, kAll);
+  BlockCache other(1 << 20, kAll);
+  const auto get = [&](BlockCache& cache, std::int64_t block) {
+    cache.get({"file", block}, std::ref(reads));
+  };
+  for (const std::int64_t block : {0, 1}) get(first, block);
+  for (const std::int64_t block : {0, 1}) get(other, block);
+  get(first, 0);
+  get(other, 2);  // in the place of block 1 of the first cache
+  EXPECT_EQ(reads.count(), 5);
+  for (const std::int64_t block : {0, 1, 2}) get(other, block);
+  get(first, 0);
+  EXPECT_EQ(reads.count(), 5);
+  get(first, 1);
+  EXPECT_EQ(reads.count(), 6);
+}
+
+TEST(BlockCache, BlocksThatMustBeKeptStayWhateverOthersRead) {
+  Reads reads;
+  BlockCache first(1 << 20, kBlockBytes);
+  first.keep(2);
+  BlockCache other(1 << 20, kBlockBytes);
+  for (const std::int64_t block : {0, 1}) first.get({"file", block}, std::ref(reads));
+  for (const std::int64_t block : {0, 1, 0}) other.get({"file", block}, std::ref(reads));
+  EXPECT_EQ(reads.count(), 5);
+  for (const std::int64_t block : {0, 1}) first.get({"file", block}, std::ref(reads));
+  EXPECT_EQ(reads.count(), 5);
+}
+
+TEST(BlockCache, ACacheThatIsGoneLeavesItsRoomToOthers) {
+  constexpr std::int64_t kAll = 2 * (kBlockBytes + 1);
+  Reads reads;
+  {
+    BlockCache gone(1 << 20, kAll);
+    for (const std::int64_t block : {0, 1}) gone.get({"file", block}, std::ref(reads));
+  }
+  BlockCache cache(1 << 20, kAll);
+  for (const std::int64_t block : {0, 1, 0, 1}) cache.get({"file", block}, std::ref(reads));
+  EXPECT_EQ(reads.count(), 4);
+}
+
+TEST(BlockCache, CachesOfSeveralThreadsKeepNoMoreThanTheyMay) {
+  std::vector<std::future<void>> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.push_back(std::async(std::launch::async, [] {
+      Reads reads;
+      for (int round = 0; round < 20; ++round) {
+        BlockCache cache(10 * kBlockBytes, 3 * kBlockBytes);
+        for (std::int64_t block = 0; block < 50; ++block)
+          EXPECT_EQ(cache.get({"file", block % 7}, std::ref(reads))->rows, 10);
+      }
+    }));
+  }
+  for (auto& thread : threads) thread.get();
+}
+
 TEST(BlockCache, OneOfSeveralThreadsReads) {
   Reads reads;
   BlockCache cache(1 << 20);

@@ -16,7 +16,7 @@ from ranks import returned, run_ranks
 from torch.utils import data
 
 import torch_distinput as tdi
-from torch_distinput.loader.ranks._feed import _posted_batch
+from torch_distinput.distribute._store_values import posted_values
 
 
 def streams(rank, workers, tail):
@@ -155,12 +155,12 @@ LIMIT = 20
 def test_an_example_that_is_posted_later_is_received():
     store = dist.HashStore()
     threading.Timer(0.05, store.set, ("batch", b"example")).start()
-    assert _posted_batch(store, LIMIT) == b"example"
+    assert posted_values(store, ["batch"], LIMIT, "late") == [b"example"]
 
 
 def test_an_example_that_nobody_posts_is_an_error_in_time():
-    with pytest.raises(tdi.DistributedDatasetError, match=r"has had no batch yet, and waited 0.1 s \(`peer_timeout`\)"):
-        _posted_batch(dist.HashStore(), 0.1)
+    with pytest.raises(tdi.DistributedDatasetError, match="^nobody sent one$"):
+        posted_values(dist.HashStore(), ["batch"], 0.1, "nobody sent one")
 
 
 def host_store(pipe):
@@ -180,7 +180,7 @@ def test_ctrl_c_ends_the_wait_although_the_stores_host_is_frozen():
 
     def interrupt():
         deadline = time.monotonic() + LIMIT
-        while not any(thread.name == "tdi-example" for thread in threading.enumerate()) and time.monotonic() < deadline:
+        while not any(thread.name == "tdi-store" for thread in threading.enumerate()) and time.monotonic() < deadline:
             time.sleep(0.002)
         signal.pthread_kill(main, signal.SIGINT)
         if not ended.wait(LIMIT):
@@ -190,7 +190,7 @@ def test_ctrl_c_ends_the_wait_although_the_stores_host_is_frozen():
     thread.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            _posted_batch(store, 10 * LIMIT)
+            posted_values(store, ["batch"], 10 * LIMIT, "late")
     finally:
         ended.set()
         thread.join()

@@ -26,6 +26,8 @@ import torch_distinput as tdi
 KEY = "torch_distinput.DataLoader"
 
 
+STREAMS = tdi.Dataset.range(SIZE).flat_map(lambda row: tdi.Dataset.range(row, row + 1))
+STREAMS = STREAMS.with_options(tdi.Options(auto_shard_policy=tdi.AutoShardPolicy.STREAMS))
 LOADERS = {
     "native": lambda: tdi.DataLoader(TensorDataset(torch.arange(SIZE)), 2),
     "native shuffled": lambda: tdi.DataLoader(TensorDataset(torch.arange(SIZE)), 2, shuffle=True),
@@ -41,6 +43,7 @@ LOADERS = {
     "pipeline": lambda: tdi.DataLoader(tdi.Dataset.range(SIZE).shuffle(), 2),
     "distributed": lambda: tdi.DataLoader(torch.arange(SIZE), 2, shuffle=True, distributed=True),
     "distributed rows": lambda: tdi.DataLoader(Rows(), 2, shuffle=True, distributed=True),
+    "distributed streams": lambda: tdi.DataLoader(STREAMS, 2, distributed=True),
     "distributed stream": lambda: tdi.DataLoader(Stream(), 2, distributed=True),
 }
 WRONG = [-1, -(10**30), 10**30, 2.5, "x", "4", b"x", [], [0], (), object(), torch.zeros(3), torch.zeros(5056).byte()]
@@ -73,6 +76,8 @@ def may_be(name, old, value):
     """Whether a loader must accept `value` for a field that holds `old`, because it cannot know that it is wrong."""
     if name in ("dataset", "sampler", "stream", "native", "distributed", "workers"):  # states of other objects
         return value is not LACKS and (old is None) == (value is None)
+    if name == "steps":  # older states lack it
+        return value is None or value is LACKS
     if name in ("seed", "base_seed"):
         return value is None or (name == "base_seed" and type(value) is int and value == -1)
     if name == "num_batches" and (value is None or value is LACKS):  # states of the version before lack it

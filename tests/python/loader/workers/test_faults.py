@@ -27,6 +27,12 @@ def sleeps(row):
         time.sleep(100)
 
 
+def closes_descriptors_and_sleeps(row):
+    if row >= 8:
+        os.closerange(3, 1024)
+        time.sleep(100)
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left():
     gc.collect()
@@ -56,26 +62,27 @@ def test_a_killed_worker_is_an_error_after_whole_batches(in_thread):
 
     for seed in range(4):
         if in_thread:
-            errors = []
+            errors, ended = [], threading.Event()
 
-            def guarded(seed=seed, errors=errors):
+            def guarded(seed=seed, errors=errors, ended=ended):
                 try:
                     run(seed)
                 except BaseException as error:  # noqa: BLE001 - of the test
                     errors.append(error)
+                ended.set()
 
-            # The main thread, which handles signals, gets the error of its own.
-            thread = threading.Thread(target=guarded)
-            thread.start()
-            while thread.is_alive():
+            # The main thread, which handles signals, gets the error of its own. Python forgets threads that run if it
+            # is raised in `join`.
+            threading.Thread(target=guarded).start()
+            while not ended.is_set():
                 with contextlib.suppress(RuntimeError):
-                    thread.join(0.1)
+                    ended.wait(0.1)
             assert not errors, errors
         else:
             run(seed)
 
 
-@pytest.mark.parametrize("act", [never_ends, sleeps])
+@pytest.mark.parametrize("act", [never_ends, sleeps, closes_descriptors_and_sleeps])
 @pytest.mark.parametrize("persistent_workers", [False, True])
 def test_a_worker_that_hangs_does_not_keep_the_end_waiting(act, persistent_workers):
     loader = loader_of(act, persistent_workers=persistent_workers)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch.utils.data import default_collate
 
 from torch_distinput import _C
-from torch_distinput.loader.workers._messages import pickle_value, unpickle_value, unreadable
+from torch_distinput.base._messages import pickle_value, unpickle_value
+from torch_distinput.loader.workers._messages import unreadable
 
 Named = collections.namedtuple("Named", ["first", "second"])
 DTYPES = (torch.uint8, torch.int16, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.bool)
@@ -217,6 +218,21 @@ def test_tasks_arrive_whatever_they_are():
         received += [] if found is None else found
     assert received[-1][1].a == 1
     assert [plain(task) for task in received[:-1]] == [plain(task) for task in tasks[:-1]]
+
+
+def test_tasks_that_are_passed_over_have_no_result():
+    consumer, worker = pool()
+    for number in range(3):
+        consumer.send(0, (number, [number]))
+    assert worker.receive(0.0) == ((0, [0]),)
+    consumer.pass_over(0)
+    consumer.send(0, "another epoch")
+    consumer.send(0, (0, [5]))
+    worker.send(0, "begun before")
+    assert worker.receive(0.0) == ("another epoch",)
+    assert worker.receive(0.0) == ((0, [5]),)
+    assert [consumer.receive() for _ in range(4)] == [(0, "begun before"), (1, None), (2, None), None]
+    assert consumer.unfinished(0) == ["another epoch", (0, [5])]
 
 
 def test_a_result_that_cannot_be_read_is_an_error_of_its_task():

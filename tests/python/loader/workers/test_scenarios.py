@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils import data
 from torch.utils.data import get_worker_info
+from torch_datasets import last_line
 
 import torch_distinput as tdi
 
@@ -82,7 +83,7 @@ def outcome(cls, dataset, epochs, arguments):
                 except StopIteration:
                     break
                 except Exception as error:  # noqa: BLE001 - it is compared
-                    seen.append((type(error).__name__, str(error).split("Traceback")[0], str(error).splitlines()[-1]))
+                    seen.append((type(error).__name__, str(error).split("Traceback")[0], last_line(error)))
     return seen, torch.rand(()).item()
 
 

@@ -1,0 +1,73 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "io/cache_key.h"
+#include "remote/http.h"
+
+/// \file
+/// The file of a block: a head (magic, version of the format, object, range, a CRC32C for each page of bytes
+/// and one of the head), and the bytes. Files may hold anything: what is wrong is not read.
+
+namespace torch_distinput {
+
+/// Objects are kept in blocks of so many bytes; the last one may have fewer. A row costs at most a block more
+/// than itself where its neighbours are never read.
+inline constexpr std::uint64_t kCacheBlock = std::uint64_t{256} << 10;
+/// Bytes that are checked together.
+inline constexpr std::uint64_t kCachePage = std::uint64_t{16} << 10;
+
+/// The bytes of block `number` of an object of `size` bytes. REQUIRES: there is one.
+ByteRange block_range(std::uint64_t number, std::uint64_t size);
+/// The path of the file of a block below the folder of the cache.
+std::string block_path(const CacheKey& key, std::uint64_t number);
+/// Bytes of the file of a block.
+std::uint64_t block_file_bytes(const CacheKey& key, std::uint64_t number);
+/// The head of the file of a block with these bytes.
+std::vector<char> block_head(const CacheKey& key, std::uint64_t number, std::span<const char> bytes);
+
+/// Whose block lies in a file.
+struct BlockOwner {
+  std::string url;
+  std::string tag;
+  std::uint64_t size = 0;
+};
+/// Reads the head of any file; nullopt where it is not that of a block.
+std::optional<BlockOwner> block_owner(int file);
+
+/// An open block; it can be read after its file was removed. Safe from any thread.
+class CacheBlock {
+ public:
+  /// kUnreadable: the system refuses, as where this process has too many files open.
+  enum class State { kThere, kNone, kDamaged, kUnreadable };
+  /// Opens a block of the cache whose folder is open as `folder`. Sets `block` where it is there.
+  static State open(int folder, const CacheKey& key, std::uint64_t number,
+                    std::shared_ptr<const CacheBlock>& block);
+
+  std::uint64_t number() const noexcept { return number_; }
+  /// Fills `into` with the bytes of the object from `offset` on. False where they are damaged. REQUIRES: the
+  /// block has them.
+  bool read(std::span<char> into, std::uint64_t offset) const;
+
+ private:
+  CacheBlock(Descriptor file, std::uint64_t number, const ByteRange& range, std::vector<std::uint32_t> checks,
+             std::uint64_t head_bytes);
+  bool read_part(std::uint64_t page, std::span<char> into, std::uint64_t offset) const;
+  bool is_whole(std::uint64_t first_page, std::span<const char> bytes) const;
+
+  Descriptor file_;
+  std::uint64_t number_;
+  ByteRange range_;
+  std::vector<std::uint32_t> checks_;  ///< of pages
+  std::uint64_t head_bytes_;
+};
+using CacheBlockPtr = std::shared_ptr<const CacheBlock>;
+
+}  // namespace torch_distinput

@@ -1,0 +1,181 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "io/cache_room.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <ctime>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "io/cache_walk.h"
+#include "io/crc32c.h"
+#include "io/file_bytes.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr std::int64_t kUnused = std::int64_t{24} * 3600;  // seconds
+constexpr std::int64_t kBetweenSweeps = 60;                // seconds
+constexpr std::uint64_t kUsageMagic = 0x3145474153554454;
+
+/// What the file `usage` holds.
+struct Usage {
+  std::uint64_t magic = kUsageMagic;
+  std::uint64_t bytes = 0;
+  std::int64_t swept = 0;  ///< when room was made last, in seconds since 1970
+  std::uint64_t check = 0;
+};
+
+std::uint64_t check_of(const Usage& usage) {
+  return crc32c(bytes_of_object(usage).first(offsetof(Usage, check)));
+}
+
+/// The count of a cache, while no other thread or process changes it.
+class LockedUsage {
+ public:
+  explicit LockedUsage(const CacheRoot& root)
+      : root_(root), lock_(root.mutex()), file_(open_cache_file(root.number(), "usage")) {
+    locked_ = file_.open() && root.lock_usage(file_.number());
+    if (!locked_) return;
+    const bool is_right = read_at(file_.number(), bytes_of_object(now_), 0) && now_.magic == kUsageMagic &&
+                          now_.check == check_of(now_);
+    if (!is_right) now_ = {.bytes = bytes_of_all(walk_cache(root.number()))};
+  }
+
+  /// Where it is false, another process was stopped while it held the lock.
+  bool locked() const noexcept { return locked_; }
+  Usage& now() noexcept { return now_; }
+  /// Writes what `now` has become.
+  void save() noexcept {
+    now_.check = check_of(now_);
+    write_at(file_.number(), bytes_of_object(now_), 0);
+  }
+  /// Counts what is there.
+  std::vector<CachedVersion> recount() {
+    std::vector<CachedVersion> versions = walk_cache(root_.number());
+    now_.bytes = bytes_of_all(versions);
+    return versions;
+  }
+  void give(std::uint64_t bytes) noexcept { now_.bytes -= std::min(now_.bytes, bytes); }
+
+ private:
+  static std::uint64_t bytes_of_all(const std::vector<CachedVersion>& versions) {
+    std::uint64_t bytes = 0;
+    for (const CachedVersion& version : versions) bytes += version.bytes;
+    return bytes;
+  }
+
+  const CacheRoot& root_;
+  std::unique_lock<std::mutex> lock_;
+  Descriptor file_;
+  bool locked_ = false;
+  Usage now_;
+};
+
+/// Whether `bytes` more than `used` are within the limits.
+bool fits(const CacheRoot& root, const CacheLimits& limits, std::uint64_t used, std::uint64_t bytes) {
+  if (used > limits.max_bytes || bytes > limits.max_bytes - used) return false;
+  struct ::statvfs system;
+  if (::fstatvfs(root.number(), &system) != 0) return false;
+  const std::uint64_t free = std::uint64_t{system.f_bavail} * system.f_frsize;
+  const std::uint64_t all = std::uint64_t{system.f_blocks} * system.f_frsize;
+  return free >= bytes && free - bytes >= limits.least_free.value_or(all / 20);
+}
+
+/// Makes a file `bytes` long, with room on the disk where the file system can promise it.
+bool allocate(int file, std::uint64_t bytes) {
+  const auto size = static_cast<::off_t>(bytes);
+  int result;
+  do {
+    result = ::fallocate(file, 0, 0, size);
+  } while (result != 0 && errno == EINTR);
+  return (result == 0 || errno == EOPNOTSUPP) && ::ftruncate(file, size) == 0;
+}
+
+bool used_before(const CachedVersion& a, const CachedVersion& b) { return a.used < b.used; }
+
+/// Those that others make useless or nobody has used for long, first those that are least likely to be
+/// wanted.
+std::vector<CachedVersion> unwanted(std::vector<CachedVersion> versions, std::int64_t now) {
+  std::sort(versions.begin(), versions.end(), used_before);
+  std::unordered_map<std::string_view, std::int64_t> latest;  // by URL
+  for (const CachedVersion& version : versions) latest[url_part(version.folder)] = version.used;
+  std::vector<CachedVersion> replaced;
+  std::vector<CachedVersion> unused;
+  for (const CachedVersion& version : versions) {
+    if (version.used < latest.at(url_part(version.folder))) {
+      replaced.push_back(version);
+    } else if (now - version.used > kUnused) {
+      unused.push_back(version);
+    }
+  }
+  replaced.insert(replaced.end(), unused.begin(), unused.end());
+  return replaced;
+}
+
+}  // namespace
+
+bool take_room(const CacheRoot& root, const CacheLimits& limits, int file, std::uint64_t bytes) {
+  LockedUsage usage(root);
+  struct ::stat status;
+  if (!usage.locked() || ::fstat(file, &status) != 0) return false;
+  // What a process that was killed has left is counted.
+  const std::uint64_t counted = on_disk(status);
+  const std::uint64_t more = on_disk(bytes) - std::min(on_disk(bytes), counted);
+  if (!fits(root, limits, usage.now().bytes, more)) return false;
+  usage.now().bytes += more;
+  usage.save();
+  if (allocate(file, bytes)) return true;
+  usage.give(more);
+  usage.save();
+  return false;
+}
+
+void remove_file(const CacheRoot& root, const std::string& path, ::ino_t inode) {
+  LockedUsage usage(root);
+  struct ::stat status;
+  if (::fstatat(root.number(), path.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (inode != 0 && status.st_ino != inode) return;
+  if (::unlinkat(root.number(), path.c_str(), 0) != 0 || !usage.locked()) return;
+  usage.give(on_disk(status));
+  usage.save();
+}
+
+std::uint64_t used_room(const CacheRoot& root) { return LockedUsage(root).now().bytes; }
+
+void make_room(const CacheRoot& root, const CacheLimits& limits, std::uint64_t bytes) {
+  LockedUsage usage(root);
+  const std::int64_t now = std::time(nullptr);
+  if (!usage.locked() || (usage.now().swept <= now && now - usage.now().swept < kBetweenSweeps)) return;
+  usage.now().swept = now;
+  const std::vector<CachedVersion> versions = usage.recount();
+  for (const CachedVersion& version : versions) usage.give(remove_left_parts(root.number(), version.folder));
+  for (const CachedVersion& version : unwanted(versions, now)) {
+    if (fits(root, limits, usage.now().bytes, bytes)) break;
+    usage.give(remove_version(root.number(), version.folder));
+  }
+  usage.save();
+}
+
+std::uint64_t trim_room(const CacheRoot& root, std::uint64_t most) {
+  LockedUsage usage(root);
+  if (!usage.locked()) return usage.now().bytes;
+  std::vector<CachedVersion> versions = usage.recount();
+  std::sort(versions.begin(), versions.end(), used_before);
+  for (const CachedVersion& version : versions) usage.give(remove_left_parts(root.number(), version.folder));
+  for (const CachedVersion& version : versions) {
+    if (usage.now().bytes <= most) break;
+    usage.give(remove_version(root.number(), version.folder));
+  }
+  usage.save();
+  return usage.now().bytes;
+}
+
+}  // namespace torch_distinput

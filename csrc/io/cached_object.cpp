@@ -1,0 +1,325 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "io/cached_object.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/stage.h"
+#include "io/cache_walk.h"
+#include "remote/ahead_ledger.h"
+#include "remote/announced_requests.h"
+#include "remote/range_plan.h"
+#include "remote/read_counts.h"
+
+namespace torch_distinput {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A reader that waits for another process to get a block looks again so often,
+constexpr std::chrono::milliseconds kLookForBlock{2};
+/// and gets the bytes itself after so long.
+constexpr std::chrono::seconds kMostWait{3};
+/// Blocks beyond, of 4 TiB, are looked for each time: the size of an object is the word of its server.
+constexpr std::uint64_t kMostSeen = std::uint64_t{1} << 24;
+/// A block that is damaged again and again is not read from this disk.
+constexpr int kMostDamaged = 2;
+
+std::uint64_t first_block(const ByteRange& range) { return range.offset / kCacheBlock; }
+std::uint64_t end_block(const ByteRange& range) { return (range.end() + kCacheBlock - 1) / kCacheBlock; }
+
+/// The part of a range that lies in a block.
+ByteRange part_in(const ByteRange& range, const ByteRange& block) {
+  const std::uint64_t begin = std::max(range.offset, block.offset);
+  return {begin, std::min(range.end(), block.end()) - begin};
+}
+
+/// Waits until it is time to look for a block again; looks for an interrupt.
+class BlockWait {
+ public:
+  explicit BlockWait(const Poll& poll) : poll_(poll) {}
+  /// False: it took too long.
+  bool again() {
+    const Clock::time_point now = Clock::now();
+    if (now - began_ > kMostWait) return false;
+    std::this_thread::sleep_for(kLookForBlock);
+    if (poll_ && now - polled_ >= kPollInterval) {
+      polled_ = now;
+      poll_();
+    }
+    return true;
+  }
+
+ private:
+  const Poll& poll_;
+  Clock::time_point began_ = Clock::now();
+  Clock::time_point polled_ = began_;
+};
+
+}  // namespace
+
+std::shared_ptr<CachedObject> CachedObject::make(std::shared_ptr<RemoteObject> origin, DiskCache& cache) {
+  std::shared_ptr<CachedObject> object(new CachedObject(std::move(origin), cache));
+  object->origin_->set_arrival([weak = object->weak_from_this(), &cache](const auto& transfer) {
+    if (const auto self = weak.lock()) cache.post([self, transfer] { self->take(*transfer); });
+  });
+  object->note_use();
+  return object;
+}
+
+CachedObject::CachedObject(std::shared_ptr<RemoteObject> origin, DiskCache& cache)
+    : origin_(std::move(origin)), cache_(cache), key_(cache_key(origin_->url(), origin_->version())) {}
+
+/// What is used now is not removed for others.
+void CachedObject::note_use() const noexcept {
+  if (const CacheRoot* const root = cache_.root())
+    ::utimensat(root->number(), key_.folder.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+}
+
+void CachedObject::will_read(std::span<const ByteRange> all) {
+  const CacheRoot* const root = cache_.root();
+  if (root == nullptr) return origin_->will_read(all);
+  // The size of an object is the word of its server.
+  const std::vector<ByteRange> ranges = first_bytes(all, AheadLedger::kMostBytes);
+  const bool is_forecast = AnnouncedRequests::current() != nullptr;
+  std::vector<ByteRange> alone;
+  std::vector<ByteRange> blocks;
+  // Ranges that follow each other are often of one block.
+  std::uint64_t looked_at = 0;
+  std::optional<BlockClaim::State> found;
+  for (const ByteRange& range : ranges) {
+    if (range.offset >= version().size || range.size == 0) continue;
+    const ByteRange inside{range.offset, std::min(range.size, version().size - range.offset)};
+    for (std::uint64_t block = first_block(inside); block < end_block(inside); ++block) {
+      const ByteRange whole = block_range(block, version().size);
+      if (!found || block != looked_at) {
+        looked_at = block;
+        found = is_there(*root, block) ? BlockClaim::State::kThere
+                : is_forecast          ? BlockClaim::State::kMine
+                                       : begin_fill(block, /*is_ahead=*/true);
+        if (found == BlockClaim::State::kMine) blocks.push_back(whole);
+      }
+      const bool is_others = found == BlockClaim::State::kBusy && !cache_.may_wait();
+      if (is_others || found == BlockClaim::State::kNoRoom || found == BlockClaim::State::kFailed)
+        alone.push_back(part_in(inside, whole));
+    }
+  }
+  if (!alone.empty()) origin_->will_read(alone);
+  if (is_forecast) return origin_->will_read(blocks);
+  ask_for(blocks);
+}
+
+/// Whether a block was kept.
+bool CachedObject::is_there(const CacheRoot& root, std::uint64_t block) {
+  Window& window = window_.get();
+  {
+    const std::lock_guard lock(window.mutex);
+    if (block < window.seen.size() && window.seen[block]) return true;
+  }
+  struct ::stat status;
+  if (::fstatat(root.number(), block_path(key_, block).c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+    return false;
+  note_seen(block, true);
+  return true;
+}
+
+void CachedObject::note_seen(std::uint64_t block, bool is_there) {
+  Window& window = window_.get();
+  const std::lock_guard lock(window.mutex);
+  if (block >= kMostSeen) return;
+  if (block >= window.seen.size()) window.seen.resize(static_cast<std::size_t>(block + 1));
+  window.seen[block] = is_there;
+}
+
+/// Takes the claim of a block that the caller then asks for. kThere also where it is coming already.
+BlockClaim::State CachedObject::begin_fill(std::uint64_t block, bool is_ahead) {
+  Window& window = window_.get();
+  const std::lock_guard lock(window.mutex);
+  if (window.fills.contains(block)) return BlockClaim::State::kThere;
+  auto fill = std::make_shared<Fill>();
+  const BlockClaim::State state = cache_.claim(key_, block, is_ahead, fill->claim);
+  if (state != BlockClaim::State::kMine) return state;
+  fill->owner = shared_from_this();
+  fill->missing.add(block_range(block, version().size));
+  window.fills.emplace(block, std::move(fill));
+  return state;
+}
+
+void CachedObject::ask_for(std::span<const ByteRange> blocks) {
+  if (blocks.empty()) return;
+  const AheadClaim::Scope scope(asked_);
+  try {
+    origin_->will_take(blocks);
+  } catch (...) {
+    for (const ByteRange& block : blocks) finish(first_block(block), {});
+    throw;
+  }
+}
+
+std::size_t CachedObject::read(std::span<char> into, std::uint64_t offset, const Poll& poll) {
+  if (offset >= version().size) return 0;
+  into = into.first(static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), version().size - offset)));
+  if (into.empty()) return 0;
+  const StageScope reads(Stage::kRead);
+  const ByteRange range{offset, into.size()};
+  if (end_block(range) - first_block(range) > 1) will_read({&range, 1});
+  for (std::uint64_t block = first_block(range); block < end_block(range); ++block) {
+    const ByteRange part = part_in(range, block_range(block, version().size));
+    read_block(
+        block,
+        into.subspan(static_cast<std::size_t>(part.offset - offset), static_cast<std::size_t>(part.size)),
+        part.offset, poll);
+  }
+  return into.size();
+}
+
+void CachedObject::read_block(std::uint64_t block, std::span<char> into, std::uint64_t offset,
+                              const Poll& poll) {
+  BlockWait wait(poll);
+  for (int damaged = 0; damaged < kMostDamaged;) {
+    const CacheRoot* const root = cache_.root();
+    if (root == nullptr) break;
+    const CacheBlock::State kept = read_kept(*root, block, into, offset);
+    if (kept == CacheBlock::State::kThere) return;
+    if (kept == CacheBlock::State::kUnreadable) break;
+    if (kept == CacheBlock::State::kDamaged) ++damaged;
+    if (read_coming(block, into, offset, poll)) return;
+    const BlockClaim::State state = begin_fill(block, /*is_ahead=*/false);
+    if (state == BlockClaim::State::kNoRoom || state == BlockClaim::State::kFailed) break;
+    if (state == BlockClaim::State::kMine) {
+      const ByteRange whole = block_range(block, version().size);
+      ask_for({&whole, 1});
+    }
+    if (state != BlockClaim::State::kBusy) continue;
+    if (!cache_.may_wait()) break;
+    if (!wait.again()) cache_.waited_in_vain();
+  }
+  origin_->read(into, offset, poll);
+}
+
+/// Reads a block of the cache. What is damaged is removed.
+CacheBlock::State CachedObject::read_kept(const CacheRoot& root, std::uint64_t block, std::span<char> into,
+                                          std::uint64_t offset) {
+  OpenBlocks& blocks = cache_.open_blocks();
+  CacheBlockPtr kept = blocks.get(key_, block);
+  if (!kept) {
+    const CacheBlock::State state = CacheBlock::open(root.number(), key_, block, kept);
+    if (state == CacheBlock::State::kNone) note_seen(block, false);
+    if (state == CacheBlock::State::kNone || state == CacheBlock::State::kUnreadable) return state;
+  }
+  ReadCounts& counts = ReadCounts::of_process();
+  if (kept && kept->read(into, offset)) {
+    blocks.put(key_, std::move(kept));
+    counts.cached.add(static_cast<std::int64_t>(into.size()));
+    note_object_read();
+    return CacheBlock::State::kThere;
+  }
+  counts.damaged_blocks.add();
+  note_seen(block, false);
+  blocks.remove(key_, block);
+  remove_file(root, block_path(key_, block));
+  return CacheBlock::State::kDamaged;
+}
+
+/// Reads bytes of a block that this process gets; false where it does not.
+bool CachedObject::read_coming(std::uint64_t block, std::span<char> into, std::uint64_t offset,
+                               const Poll& poll) {
+  Window& window = window_.get();
+  FillPtr fill;
+  {
+    const std::lock_guard lock(window.mutex);
+    const auto found = window.fills.find(block);
+    if (found == window.fills.end()) return false;
+    fill = found->second;
+    ++fill->readers;
+  }
+  const auto leave = [&] {
+    bool is_last = false;
+    {
+      const std::lock_guard lock(window.mutex);
+      is_last = --fill->readers == 0 && fill->is_over;
+    }
+    const AheadClaim::Scope scope(asked_);
+    if (is_last) origin_->let_go(block_range(block, version().size));
+  };
+  try {
+    origin_->read(into, offset, poll);
+  } catch (...) {
+    leave();
+    throw;
+  }
+  leave();
+  return true;
+}
+
+/// Takes what has come, on the thread of the cache.
+void CachedObject::take(const RangeTransfer& transfer) noexcept {
+  const ByteRange& range = transfer.range();
+  const bool has_failed = transfer.has_failed();
+  Window& window = window_.get();
+  std::vector<std::pair<std::uint64_t, FillPtr>> coming;
+  {
+    const std::lock_guard lock(window.mutex);
+    for (auto next = window.fills.lower_bound(first_block(range));
+         next != window.fills.end() && next->first < end_block(range); ++next) {
+      coming.push_back(*next);
+    }
+  }
+  for (const auto& [block, fill] : coming) {
+    if (has_failed) {
+      finish(block, {});
+    } else {
+      take(block, *fill, transfer);
+    }
+  }
+}
+
+/// Takes what has come of a block. Nobody else touches its bytes.
+void CachedObject::take(std::uint64_t block, Fill& fill, const RangeTransfer& transfer) noexcept {
+  const ByteRange whole = block_range(block, version().size);
+  const ByteRange part = part_in(transfer.range(), whole);
+  const auto come = transfer.bytes().subspan(static_cast<std::size_t>(part.offset - transfer.range().offset),
+                                             static_cast<std::size_t>(part.size));
+  if (part.size == whole.size) return finish(block, come);
+  fill.bytes.resize(static_cast<std::size_t>(whole.size));
+  std::memcpy(fill.bytes.data() + (part.offset - whole.offset), come.data(), come.size());
+  fill.missing.remove(part);
+  if (fill.missing.empty()) finish(block, fill.bytes);
+}
+
+/// Keeps the bytes of a block, unless there are none, and ends its claim.
+void CachedObject::finish(std::uint64_t block, std::span<const char> bytes) noexcept {
+  Window& window = window_.get();
+  FillPtr fill;
+  {
+    const std::lock_guard lock(window.mutex);
+    const auto found = window.fills.find(block);
+    if (found == window.fills.end() || std::exchange(found->second->is_ending, true)) return;
+    fill = found->second;
+  }
+  if (!bytes.empty()) {
+    if (fill->claim->keep(key_, bytes)) {
+      ReadCounts::of_process().cached_blocks.add();
+    } else {
+      cache_.turn_off("a block cannot be written to " + cache_.folder());
+    }
+  }
+  cache_.end(fill->claim);
+  bool is_last = false;
+  {
+    const std::lock_guard lock(window.mutex);
+    window.fills.erase(block);
+    fill->is_over = true;
+    is_last = fill->readers == 0;
+  }
+  const AheadClaim::Scope scope(asked_);
+  if (is_last) origin_->let_go(block_range(block, version().size));
+}
+
+}  // namespace torch_distinput

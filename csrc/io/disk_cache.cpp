@@ -1,0 +1,157 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "io/disk_cache.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include <sys/resource.h>
+
+namespace torch_distinput {
+namespace {
+
+/// Where there was no room, there is none for so long.
+constexpr std::chrono::seconds kFullFor{1};
+/// A process that was waited for in vain is not waited for again for so long.
+constexpr std::chrono::seconds kAloneFor{60};
+
+}  // namespace
+
+DiskCache::DiskCache(std::string folder, CacheLimits limits) : folder_(std::move(folder)), limits_(limits) {}
+
+/// A quarter of those that the process may open: for blocks that it gets at a time, as many as keep a fast
+/// link busy, and for as many that it has read.
+std::size_t DiskCache::most_open_files() {
+  constexpr ::rlim_t kMost = 512;
+  ::rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return 64;
+  return static_cast<std::size_t>(std::clamp<::rlim_t>(files.rlim_cur / 4, 8, kMost));
+}
+
+const CacheRoot* DiskCache::root() {
+  Opened& opened = opened_.get();
+  std::string problem;
+  {
+    const std::lock_guard lock(opened.mutex);
+    if (!opened.tried) {
+      opened.tried = true;
+      try {
+        opened.root = CacheRoot::open(folder_, /*make=*/true);
+      } catch (const std::runtime_error& error) {
+        problem = error.what();
+      }
+    }
+    if (problem.empty()) return opened.problem.empty() ? opened.root.get() : nullptr;
+  }
+  turn_off(problem);
+  return nullptr;
+}
+
+void DiskCache::turn_off(const std::string& problem) {
+  Opened& opened = opened_.get();
+  {
+    const std::lock_guard lock(opened.mutex);
+    if (!opened.problem.empty()) return;
+    opened.problem = problem;
+  }
+  tell("the cache of remote bytes is off: " + problem + "; reading goes on without it");
+}
+
+void DiskCache::tell(const std::string& line) {
+  if (const auto troubles = teller.load()) troubles(line);
+}
+
+bool DiskCache::is_full(Opened& opened) const {
+  const std::lock_guard lock(opened.mutex);
+  return std::chrono::steady_clock::now() < opened.full_until;
+}
+
+/// There is no room for a block of `bytes`: asks for some, and does not look again at once.
+void DiskCache::find_full(const CacheRoot& root, Opened& opened, std::uint64_t bytes) {
+  bool is_first = false;
+  {
+    const std::lock_guard lock(opened.mutex);
+    is_first = !std::exchange(opened.told_full, true);
+    opened.full_until = std::chrono::steady_clock::now() + kFullFor;
+  }
+  if (is_first)
+    tell("the cache of remote bytes in " + folder_ + " has no room left: what it does not hold is not kept");
+  post([&root, this, bytes] { make_room(root, limits_, bytes); });
+}
+
+CacheView DiskCache::view() {
+  CacheView view{.folder = folder_, .problem = {}, .limits = limits_};
+  const CacheRoot* const root = this->root();
+  Opened& opened = opened_.get();
+  if (root != nullptr) {
+    view.is_shared = root->is_shared();
+    view.bytes = used_room(*root);
+  }
+  const std::lock_guard lock(opened.mutex);
+  view.problem = opened.problem;
+  return view;
+}
+
+BlockClaim::State DiskCache::claim(const CacheKey& key, std::uint64_t number, bool is_ahead,
+                                   std::optional<BlockClaim>& claim) {
+  const CacheRoot* const root = this->root();
+  if (root == nullptr) return BlockClaim::State::kFailed;
+  Opened& opened = opened_.get();
+  {
+    const std::lock_guard lock(opened.mutex);
+    if (is_ahead && opened.claims.size() >= most_open_files()) return BlockClaim::State::kBusy;
+  }
+  if (is_full(opened)) return BlockClaim::State::kNoRoom;
+  const BlockClaim::State state = BlockClaim::take(*root, limits_, key, number, claim);
+  if (state == BlockClaim::State::kNoRoom) find_full(*root, opened, block_file_bytes(key, number));
+  if (state == BlockClaim::State::kFailed)
+    turn_off(folder_ + " cannot be written to: " + std::generic_category().message(errno));
+  if (state == BlockClaim::State::kMine) {
+    const std::lock_guard lock(opened.mutex);
+    opened.claims.emplace(claim->part(), claim->inode());
+  }
+  return state;
+}
+
+void DiskCache::end(std::optional<BlockClaim>& claim) {
+  Opened& opened = opened_.get();
+  {
+    const std::lock_guard lock(opened.mutex);
+    opened.claims.erase(claim->part());
+  }
+  claim.reset();
+}
+
+bool DiskCache::may_wait() {
+  Opened& opened = opened_.get();
+  const std::lock_guard lock(opened.mutex);
+  return std::chrono::steady_clock::now() >= opened.alone_until;
+}
+
+void DiskCache::waited_in_vain() {
+  Opened& opened = opened_.get();
+  const std::lock_guard lock(opened.mutex);
+  opened.alone_until = std::chrono::steady_clock::now() + kAloneFor;
+}
+
+void DiskCache::post(const std::function<void()>& task) {
+  try {
+    opened_.get().keeper.post(task);
+  } catch (const std::system_error&) {  // there are no more threads to be had
+    task();
+  }
+}
+
+void DiskCache::abandon() noexcept {
+  Opened* const opened = opened_.known();
+  if (opened == nullptr) return;
+  const std::lock_guard lock(opened->mutex);
+  if (opened->root == nullptr) return;
+  for (const auto& [part, inode] : opened->claims) remove_file(*opened->root, part, inode);
+  opened->claims.clear();
+  opened->root->remove_own();
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,94 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/of_process.h"
+#include "io/block_claim.h"
+#include "io/cache_keeper.h"
+#include "io/cache_room.h"
+#include "io/cache_root.h"
+#include "io/open_blocks.h"
+
+namespace torch_distinput {
+
+/// What a cache is like now.
+struct CacheView {
+  std::string folder;
+  std::string problem;      ///< why it is off; "" where it is not
+  bool is_shared = true;    ///< with other processes
+  std::uint64_t bytes = 0;  ///< that it takes
+  CacheLimits limits;
+};
+
+/// A cache of blocks of objects in a folder of this machine, as one process uses it; a forked child opens the
+/// folder anew. Where something is wrong with it, it is off, and reading goes on without it. Safe from any
+/// thread. Never destroyed.
+class DiskCache {
+ public:
+  DiskCache(std::string folder, CacheLimits limits);
+  DiskCache(const DiskCache&) = delete;
+  DiskCache& operator=(const DiskCache&) = delete;
+
+  const std::string& folder() const noexcept { return folder_; }
+  const CacheLimits& limits() const noexcept { return limits_; }
+  /// The folder, which the first call opens; null where the cache is off.
+  const CacheRoot* root();
+  /// It is off from now on, in this process.
+  void turn_off(const std::string& problem);
+  CacheView view();
+
+  /// `BlockClaim::take`, for a block that is to be kept soon: the claim ends with the process at the latest.
+  /// kBusy also where this process has too many of them and nobody waits for the block (`is_ahead`); kNoRoom
+  /// for a second after the last time.
+  BlockClaim::State claim(const CacheKey& key, std::uint64_t number, bool is_ahead,
+                          std::optional<BlockClaim>& claim);
+  /// Ends a claim of `claim`.
+  void end(std::optional<BlockClaim>& claim);
+  /// The blocks that were read last.
+  OpenBlocks& open_blocks() { return opened_.get().blocks; }
+  /// Whether to wait for blocks that other processes get: not for a minute after `waited_in_vain`, as that
+  /// one may stand still and have claimed many.
+  bool may_wait();
+  void waited_in_vain();
+  /// Runs `task`, which must not throw, later on the thread of the cache.
+  void post(const std::function<void()>& task);
+  /// Gives up all claims: the process ends.
+  void abandon() noexcept;
+
+  /// Is called with a line about each cache that is turned off or full, once a process, from any thread.
+  static void tell_troubles(void (*tell)(const std::string& line)) noexcept { teller = tell; }
+
+ private:
+  /// What a process has of it.
+  struct Opened {
+    std::mutex mutex;
+    bool tried = false;
+    CacheRootPtr root;
+    std::string problem;     ///< why it is off
+    bool told_full = false;  ///< that there is no room
+    std::chrono::steady_clock::time_point full_until{};
+    std::chrono::steady_clock::time_point alone_until{};
+    std::map<std::string, ::ino_t> claims;
+    OpenBlocks blocks{most_open_files()};
+    CacheKeeper keeper;
+  };
+  static std::size_t most_open_files();
+  static void tell(const std::string& line);
+  bool is_full(Opened& opened) const;
+  void find_full(const CacheRoot& root, Opened& opened, std::uint64_t bytes);
+
+  static inline std::atomic<void (*)(const std::string&)> teller = nullptr;
+
+  std::string folder_;
+  CacheLimits limits_;
+  OfProcess<Opened> opened_;
+};
+
+}  // namespace torch_distinput

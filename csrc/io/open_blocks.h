@@ -1,0 +1,38 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "io/cache_block.h"
+
+namespace torch_distinput {
+
+/// The blocks of a cache that were read last stay open: rows are often smaller than blocks. Safe from any
+/// thread.
+class OpenBlocks {
+ public:
+  /// Keeps at most `most` of them open.
+  explicit OpenBlocks(std::size_t most) : most_(most) {}
+
+  /// The block, if it is open; null: it is not.
+  CacheBlockPtr get(const CacheKey& key, std::uint64_t number);
+  void put(const CacheKey& key, CacheBlockPtr block);
+  void remove(const CacheKey& key, std::uint64_t number);
+
+ private:
+  using Name = std::pair<std::string, std::uint64_t>;  ///< folder and number
+  using Entry = std::pair<Name, CacheBlockPtr>;
+
+  const std::size_t most_;
+  std::mutex mutex_;
+  std::list<Entry> used_;  ///< the most recently used one first
+  std::map<Name, std::list<Entry>::iterator> places_;
+};
+
+}  // namespace torch_distinput

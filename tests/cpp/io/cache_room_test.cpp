@@ -1,0 +1,164 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "io/cache_room.h"
+
+#include <ctime>
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/cache_files.h"
+
+namespace torch_distinput::files_testing {
+namespace {
+
+constexpr std::uint64_t kFile = kCacheBlock + 4096;
+
+class CacheRoom : public InCache {
+ protected:
+  /// As if it was used so long ago.
+  void age(const CacheKey& key, std::int64_t seconds) const {
+    const std::time_t then = std::time(nullptr) - seconds;
+    const std::array<::timespec, 2> times{{{then, 0}, {then, 0}}};
+    ASSERT_EQ(::utimensat(root_->number(), key.folder.c_str(), times.data(), 0), 0);
+  }
+  CacheKey keep_object(const std::string& name, std::int64_t used, const std::string& tag = "\"1\"") {
+    const CacheKey key = key_of(name, object_.size(), tag);
+    EXPECT_TRUE(keep(key, object_, 0));
+    age(key, used);
+    return key;
+  }
+  bool has(const CacheKey& key) const { return std::filesystem::exists(path_of(key, 0)); }
+
+  const std::string object_ = random_text(kCacheBlock);
+};
+
+TEST_F(CacheRoom, HasLimitsThatHold) {
+  const CacheLimits limits{.max_bytes = 5 * kFile + 100, .least_free = 0};
+  int kept = 0;
+  for (int number = 0; number < 12; ++number)
+    kept += keep(key_of(std::to_string(number), object_.size()), object_, 0, limits);
+  EXPECT_EQ(kept, 5);
+  EXPECT_EQ(files().size(), 5u);
+  EXPECT_LE(bytes_of_files(), limits.max_bytes);
+  EXPECT_EQ(used_room(*root_), bytes_of_files());
+}
+
+TEST_F(CacheRoom, LeavesWhatMustStayFree) {
+  struct ::statvfs system;
+  ASSERT_EQ(::statvfs(folder_.path("").c_str(), &system), 0);
+  const CacheLimits limits{.least_free = std::uint64_t{system.f_blocks} * system.f_frsize};
+  EXPECT_FALSE(keep(key_of("object", object_.size()), object_, 0, limits));
+  EXPECT_EQ(files().size(), 0u);
+}
+
+TEST_F(CacheRoom, LimitsHoldWhileProcessesWriteAndAreKilled) {
+  const CacheLimits limits{.max_bytes = 20 * kFile, .least_free = 0};
+  std::vector<::pid_t> children;
+  for (int process = 0; process < 4; ++process) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    ::alarm(30);
+    const CacheRootPtr root = CacheRoot::open(folder_.path("cache"), false);
+    std::mt19937_64 random(static_cast<std::uint64_t>(process));
+    for (int tries = 0; tries < 60; ++tries) {
+      std::optional<BlockClaim> claim;
+      const CacheKey key = key_of(std::to_string(random() % 50), object_.size());
+      if (BlockClaim::take(*root, limits, key, 0, claim) != BlockClaim::State::kMine) continue;
+      if (random() % 3 == 0) continue;
+      claim->keep(key, object_);
+      if (random() % 8 == 0) remove_file(*root, block_path(key, 0));
+      if (process == 0 && tries == 40) {
+        claim.reset();
+        BlockClaim::take(*root, limits, key_of("killed", object_.size()), 0, claim);
+        ::kill(::getpid(), SIGKILL);
+      }
+    }
+    ::_exit(0);
+  }
+  std::size_t running = children.size();
+  while (running > 0) {
+    EXPECT_LE(bytes_of_files(), limits.max_bytes);
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) --running;
+  }
+  EXPECT_GT(files().size(), 10u);
+  EXPECT_GE(used_room(*root_), bytes_of_files());
+  EXPECT_LE(trim_room(*root_, ~std::uint64_t{0}), limits.max_bytes);
+  for (const std::string& file : files()) EXPECT_FALSE(file.ends_with(".part"));
+  EXPECT_EQ(used_room(*root_), bytes_of_files());
+}
+
+TEST_F(CacheRoom, IsCountedAnewWhereTheCountIsDamaged) {
+  keep_object("a", 0);
+  keep_object("b", 0);
+  for (const std::string& damaged :
+       {std::string(), std::string("x"), std::string(32, '\0'), std::string(32, 'x')}) {
+    put(folder_.path("cache/v1/usage"), damaged);
+    EXPECT_EQ(used_room(*root_), 2 * kFile);
+  }
+}
+
+TEST_F(CacheRoom, IsMadeByWhatIsLeastWanted) {
+  constexpr std::int64_t kDay = 24 * 3600;
+  const CacheKey replaced = keep_object("x", 100, "\"1\"");
+  const CacheKey current = keep_object("x", 50, "\"2\"");
+  const CacheKey oldest = keep_object("y", 3 * kDay);
+  const CacheKey old = keep_object("z", 2 * kDay);
+  const CacheKey used = keep_object("w", kDay / 2);
+  const CacheLimits limits{.max_bytes = 5 * kFile, .least_free = 0};
+  const auto sweep = [&] {
+    std::filesystem::remove(folder_.path("cache/v1/usage"));  // the last time was long ago
+    make_room(*root_, limits, kFile);
+  };
+  sweep();
+  EXPECT_FALSE(has(replaced));
+  EXPECT_TRUE(has(current) && has(oldest) && has(old) && has(used));
+  sweep();
+  EXPECT_TRUE(has(oldest));  // there is room
+  keep_object("v", 0);
+  sweep();
+  EXPECT_FALSE(has(oldest));
+  keep_object("u", 0);
+  sweep();
+  EXPECT_FALSE(has(old));
+  keep_object("t", 0);
+  sweep();
+  EXPECT_TRUE(has(current) && has(used));  // what was there first stays
+}
+
+TEST_F(CacheRoom, IsTrimmedFromWhatWasUsedFirst) {
+  const CacheKey a = keep_object("a", 30);
+  const CacheKey b = keep_object("b", 20);
+  const CacheKey c = keep_object("c", 10);
+  EXPECT_EQ(trim_room(*root_, 3 * kFile), 3 * kFile);
+  EXPECT_EQ(trim_room(*root_, 3 * kFile - 1), 2 * kFile);
+  EXPECT_TRUE(!has(a) && has(b) && has(c));
+  std::optional<BlockClaim> claim;
+  ASSERT_EQ(take(key_of("d", object_.size()), 0, claim), BlockClaim::State::kMine);
+  EXPECT_EQ(trim_room(*root_, 0), kFile);  // it is about to be written
+  EXPECT_TRUE(claim->keep(key_of("d", object_.size()), object_));
+  EXPECT_EQ(files().size(), 1u);
+}
+
+TEST_F(CacheRoom, IsNotTakenInFoldersOfOthers) {
+  const auto problem = [&](const std::string& folder) -> std::string {
+    try {
+      CacheRoot::open(folder, /*make=*/true);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(problem(folder_.path("new/folders")), "");
+  EXPECT_TRUE(problem("/dev/null/cache").find("Not a directory") != std::string::npos);
+  std::filesystem::create_directories(folder_.path("open/v1"));
+  std::filesystem::permissions(folder_.path("open/v1"), std::filesystem::perms::all);
+  EXPECT_TRUE(problem(folder_.path("open")).find("not of this user alone") != std::string::npos);
+  std::filesystem::create_directories(folder_.path("linked"));
+  std::filesystem::create_directory_symlink(folder_.path("cache/v1"), folder_.path("linked/v1"));
+  EXPECT_NE(problem(folder_.path("linked")), "");
+}
+
+}  // namespace
+}  // namespace torch_distinput::files_testing

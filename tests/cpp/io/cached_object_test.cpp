@@ -1,0 +1,163 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "io/cached_object.h"
+
+#include <thread>
+
+#include "io/cache_files.h"
+#include "remote/announced_requests.h"
+#include "remote/over_http.h"
+#include "remote/read_counts.h"
+#include "runtime/forked_child.h"
+
+namespace torch_distinput::files_testing {
+namespace {
+
+using http_testing::HttpServer;
+
+/// Objects over a server, as several processes with caches of their own in one folder would open them.
+class CachedObjects : public http_testing::OverHttp {
+ protected:
+  DiskCache& new_cache(const CacheLimits& limits = kNoLimits) {
+    return *new DiskCache(folder_.path("cache"), limits);  // caches live as long as the process
+  }
+  static std::shared_ptr<CachedObject> open(const HttpServer& server, DiskCache& cache) {
+    const PlacePtr place = http_testing::place_of(server.url());
+    const ObjectLook look = look_at(place, http_testing::time_limit());
+    return CachedObject::make(std::make_shared<RemoteObject>(place, look.version, look.head), cache);
+  }
+  static std::string read(OpenObject& object, const ByteRange& range) {
+    std::string bytes(range.size, '\0');
+    bytes.resize(object.read(bytes, range.offset, http_testing::time_limit()));
+    return bytes;
+  }
+  std::size_t blocks() const {
+    std::size_t count = 0;
+    std::error_code gone;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path("cache/v1"), gone)) {
+      const std::string name = entry.path().filename().string();
+      count += entry.is_regular_file() && name != "usage" && !name.ends_with(".part");
+    }
+    return count;
+  }
+  /// Blocks are kept beside the reading.
+  void wait_for_blocks(std::size_t count) const {
+    const Poll limit = http_testing::time_limit();
+    while (blocks() < count) {
+      limit();
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(blocks(), count);
+  }
+
+  const Folder folder_;
+};
+
+TEST_F(CachedObjects, AreAskedForOnce) {
+  const HttpServer server(http_testing::random_object(1'000'000));
+  DiskCache& cache = new_cache();
+  EXPECT_EQ(read(*open(server, cache), {0, 1'000'000}), server.object());
+  wait_for_blocks(4);
+  const int before = server.requests();
+  const auto again = open(server, new_cache());
+  EXPECT_EQ(read(*again, {0, 2'000'000}), server.object());
+  EXPECT_EQ(read(*again, {300'000, 10}), server.object().substr(300'000, 10));
+  EXPECT_EQ(read(*again, {1'000'000, 10}), "");
+  EXPECT_EQ(server.requests(), before + 1);  // the look at it
+}
+
+TEST_F(CachedObjects, HaveTheSameBytesWhateverIsReadAndAnnounced) {
+  std::mt19937_64 random(1);
+  for (int tries = 0; tries < 20; ++tries) {
+    const HttpServer server(http_testing::random_object(1 + random() % 1'500'000));
+    const std::string& bytes = server.object();
+    DiskCache& cache =
+        new_cache({.max_bytes = random() % 3 == 0 ? 600'000 : ~std::uint64_t{0}, .least_free = 0});
+    const auto object = open(server, cache);
+    const auto part = [&] { return ByteRange{random() % bytes.size(), 1 + random() % 400'000}; };
+    for (int reads = 0; reads < 30; ++reads) {
+      std::vector<ByteRange> soon(random() % 4);
+      for (ByteRange& range : soon) range = part();
+      object->will_read(soon);
+      const ByteRange range = part();
+      ASSERT_EQ(read(*object, range), bytes.substr(range.offset, range.size));
+    }
+  }
+}
+
+TEST_F(CachedObjects, AreAskedForAgainWhereBlocksAreDamaged) {
+  const HttpServer server(http_testing::random_object(600'000));
+  DiskCache& cache = new_cache();
+  read(*open(server, cache), {0, 600'000});
+  wait_for_blocks(3);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path("cache/v1"))) {
+    if (entry.path().filename() == "1") std::filesystem::resize_file(entry.path(), 1'000);
+  }
+  const std::int64_t damaged = ReadCounts::of_process().damaged_blocks.value();
+  const int before = server.requests();
+  EXPECT_EQ(read(*open(server, cache), {0, 600'000}), server.object());
+  EXPECT_EQ(ReadCounts::of_process().damaged_blocks.value(), damaged + 1);
+  EXPECT_EQ(server.requests(), before + 2);
+  wait_for_blocks(3);
+}
+
+TEST_F(CachedObjects, AreReadInPartsWhereThereIsNoRoom) {
+  const HttpServer server(http_testing::random_object(2'000'000));
+  const auto object = open(server, new_cache({.max_bytes = 0, .least_free = 0}));
+  EXPECT_EQ(read(*object, {1'000'000, 100}), server.object().substr(1'000'000, 100));
+  EXPECT_EQ(blocks(), 0u);
+}
+
+TEST_F(CachedObjects, AreReadWithoutAFolderToo) {
+  const HttpServer server(http_testing::random_object(600'000));
+  DiskCache& cache = *new DiskCache("/dev/null/cache", kNoLimits);
+  EXPECT_EQ(read(*open(server, cache), {0, 600'000}), server.object());
+  EXPECT_NE(cache.view().problem, "");
+}
+
+TEST_F(CachedObjects, AreReadInForkedChildren) {
+  const HttpServer server(http_testing::random_object(1'000'000));
+  DiskCache& cache = new_cache();
+  const auto object = open(server, cache);
+  const ByteRange first{0, 300'000};
+  object->will_read({&first, 1});
+  read(*object, {0, 1'000});
+  EXPECT_TRUE(true_in_forked_child([&] { return read(*object, {0, 1'000'000}) == server.object(); }));
+  EXPECT_EQ(read(*object, {0, 1'000'000}), server.object());
+}
+
+TEST_F(CachedObjects, EndTheirClaimsWhereTheServerFails) {
+  const HttpServer server(
+      http_testing::random_object(600'000), [](const http_testing::Asked& asked, auto right) {
+        return asked.range.offset == 0 && asked.range.size <= 4096 ? right : http_testing::status(404);
+      });
+  DiskCache& cache = new_cache();
+  const auto object = open(server, cache);
+  EXPECT_TRUE(http_testing::error_of([&] { read(*object, {300'000, 10}); }));
+  const Poll limit = http_testing::time_limit();
+  const auto left = [&] {
+    std::size_t parts = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path("cache/v1")))
+      parts += entry.path().string().ends_with(".part");
+    return parts;
+  };
+  while (left() > 0) limit();
+  EXPECT_TRUE(http_testing::error_of([&] { read(*object, {300'000, 10}); }));
+}
+
+TEST_F(CachedObjects, TellRequestsWithoutMakingThem) {
+  const HttpServer server(http_testing::random_object(2'000'000));
+  const auto object = open(server, new_cache());
+  const int before = server.requests();
+  const std::vector<ByteRange> ranges{{0, 100}, {1'500'000, 100}};
+  {
+    const AnnouncedRequests announced;
+    object->will_read(ranges);
+    EXPECT_EQ(announced.count(), 2u);
+    EXPECT_EQ(announced.bytes(), 2 * kCacheBlock);
+  }
+  EXPECT_EQ(server.requests(), before);
+  EXPECT_EQ(blocks(), 0u);
+}
+
+}  // namespace
+}  // namespace torch_distinput::files_testing

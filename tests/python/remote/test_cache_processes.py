@@ -1,0 +1,227 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Processes that share a cache of remote bytes: several at a time, killed ones, limits, and disks that fail."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from forked_programs import ForkedProgram, python_path
+from places import SUPPORT
+from remote_store import HEAD, twice
+
+ROW = 1000
+MANY = 8000
+BLOCK = 256 << 10
+BLOCKS = -(-ROW * MANY // BLOCK)
+
+# Each of FORKS processes reads all rows in an order of its own.
+PROGRAM = """
+import json, os, sys
+import torch_distinput as tdi
+
+url, cache, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
+children = int(os.environ.get("FORKS", "1")) - 1
+
+def open_rows(seed):
+    return tdi.FixedLengthRecordDataset(url, 1000, cache_dir=cache).shuffle(seed=seed)
+
+def is_right(data):
+    rows = sorted(int(row[:8]) for row in data)
+    return rows == list(range(8000))
+
+print("begun", flush=True)
+for number in range(children):
+    if os.fork() == 0:
+        os._exit(not is_right(open_rows(seed + 1 + number)))
+data = open_rows(seed)
+right = is_right(data)
+failed = sum(os.wait()[1] for _ in range(children))
+print(json.dumps({"right": right, "failed": failed, "explained": str(data.explain())}), flush=True)
+"""
+
+
+def rows():
+    return b"".join(b"%08d" % number * (ROW // 8) for number in range(MANY))
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    for name in ("TDI_CACHE", "TDI_CACHE_BYTES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TDI_CACHE_FREE", "0")
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def start():
+    """Starts a process that reads all rows through a cache."""
+    started = []
+
+    def start_reader(url, cache, seed=0, before=(), **variables):
+        """`before`: of a command of its own, instead of a forked process."""
+        arguments = (url, str(cache), str(seed))
+        if before:
+            command, pipe = [*before, sys.executable, "-c", PROGRAM, *arguments], subprocess.PIPE
+            environment = os.environ | {"PYTHONPATH": python_path()} | variables
+            started.append(subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment))
+        else:
+            started.append(ForkedProgram(PROGRAM, *arguments, **variables))
+        return started[-1]
+
+    yield start_reader
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def result(process):
+    """What a reader has found, and its warnings."""
+    out, warnings = process.communicate(timeout=60)
+    assert process.returncode == 0, warnings
+    found = json.loads(out.splitlines()[-1])
+    assert found["right"] and found["failed"] == 0
+    return found, warnings
+
+
+def files_of(cache):
+    return sorted((cache / "v1").glob("??/*/*"))
+
+
+def taken(cache):
+    """Bytes that the files take of the disk."""
+    total = 0
+    for path in (cache / "v1").glob("??/*/*"):
+        try:
+            total += path.stat().st_blocks * 512
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def sent(store):
+    entries = store.server.requests(object=store.object("rows"), operation="read")
+    ranges = [entry.range for entry in entries if entry.range is not None and entry.sent > 0]
+    return [(first, last + 1) for first, last in ranges if first > 0 or last >= HEAD]
+
+
+def test_eight_processes_download_each_byte_once(http_store, cache, start):
+    url = http_store.put("rows", rows())
+    for reader in [start(url, cache, seed=4 * number, FORKS="4") for number in range(2)]:
+        result(reader)
+    ranges = sent(http_store)
+    # A busy machine may have been late, so that a request was doubled.
+    assert sum(end - begin for begin, end in ranges) <= 1.1 * len(rows())
+    assert twice(ranges) <= 0.1 * len(rows())
+    assert len(files_of(cache)) == BLOCKS
+
+
+def test_killed_readers_leave_nothing_that_others_wait_for(http_store, relay, cache, start):
+    path = http_store.object("rows")
+    http_store.put("rows", rows())
+    relay.shape(bandwidth=20e6, total_bandwidth=20e6)
+    dice = random.Random(1)
+    for seed in range(4):
+        reader = start(f"{relay.url}/{path}", cache, seed)
+        assert reader.stdout.readline() == b"begun\n"
+        time.sleep(dice.random() * 0.2)  # it is killed anywhere in its reading
+        reader.send_signal(signal.SIGKILL)
+        reader.communicate()
+    result(start(f"{relay.url}/{path}", cache, 7))
+    names = [path.name for path in files_of(cache)]
+    assert len(names) == BLOCKS and not any(name.endswith(".part") for name in names)
+
+
+def test_a_stopped_reader_holds_nobody_up(http_store, relay, cache, start):
+    path = http_store.object("rows")
+    http_store.put("rows", rows())
+    relay.shape(bandwidth=5e6, total_bandwidth=5e6)
+    stopped = start(f"{relay.url}/{path}", cache)
+    assert stopped.stdout.readline() == b"begun\n"
+    while not list(cache.glob("v1/*/*/*.part")):
+        time.sleep(0.001)
+    stopped.send_signal(signal.SIGSTOP)
+    relay.shape()
+    result(start(f"{relay.url}/{path}", cache, 1))
+    stopped.send_signal(signal.SIGCONT)
+    result(stopped)
+
+
+def test_the_limit_holds_while_processes_write(http_store, cache, start):
+    url = http_store.put("rows", rows())
+    limit = 3 << 20
+    readers = [start(url, cache, 2 * number, TDI_CACHE_BYTES=str(limit), FORKS="2") for number in range(2)]
+    while any(reader.poll() is None for reader in readers):
+        assert taken(cache) <= limit
+        time.sleep(0.002)
+    for reader in readers:
+        assert "has no room left" in result(reader)[1]
+    assert 2 << 20 < taken(cache) <= limit
+    assert not any(path.name.endswith(".part") for path in files_of(cache))
+
+
+def test_without_locks_each_process_has_a_cache_of_its_own(http_store, cache, start, tmp_path):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    library = tmp_path / "no_locks.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, SUPPORT / "no_locks.c"], check=True)
+    url = http_store.put("rows", rows())
+    for _ in range(2):
+        found, _ = result(start(url, cache, before=["env", f"LD_PRELOAD={library}"]))
+        assert "its file system has no locks" in found["explained"]
+    assert sum(end - begin for begin, end in sent(http_store)) >= 2 * len(rows()) - 2 * HEAD
+    assert [path.name for path in (cache / "v1").iterdir()] == ["usage"]
+
+
+# Disks that fail
+
+
+def mounted(options, then, cache):
+    """The beginning of a command that runs with a file system of its own at `cache`."""
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare")
+    script = f'mount -t tmpfs -o {options} tmpfs {cache} && {then} && exec "$@"'
+    before = ["unshare", "-m", "sh", "-c", script, "sh"]
+    if subprocess.run([*before, "true"], capture_output=True).returncode != 0:
+        pytest.skip("this user may not mount file systems")
+    return before
+
+
+def test_a_full_disk_is_told_once(http_store, cache, start):
+    cache.mkdir()
+    found, warnings = result(
+        start(http_store.put("rows", rows()), cache, before=mounted("size=2m,mode=0700", "true", cache))
+    )
+    assert warnings.count("has no room left") == 1
+    assert f"cache: {cache} has" in found["explained"]
+
+
+def test_a_disk_for_reading_only_is_told_once(http_store, cache, start):
+    cache.mkdir()
+    remount = f"mount -o remount,ro tmpfs {cache}"
+    found, warnings = result(start(http_store.put("rows", rows()), cache, before=mounted("size=2m", remount, cache)))
+    assert warnings.count("is off") == 1 and "Read-only" in warnings
+    assert "cache: off" in found["explained"]
+
+
+def test_a_folder_that_cannot_be_is_told_once(http_store, start):
+    found, warnings = result(start(http_store.put("rows", rows()), "/dev/null/cache"))
+    assert warnings.count("is off") == 1
+    assert "cache: off" in found["explained"] and "Not a directory" in found["explained"]
+
+
+def test_a_cache_that_somebody_removes_is_no_error(http_store, relay, cache, start):
+    path = http_store.object("rows")
+    http_store.put("rows", rows())
+    relay.shape(bandwidth=20e6, total_bandwidth=20e6)
+    reader = start(f"{relay.url}/{path}", cache)
+    while not list(cache.glob("v1/*/*/*")):
+        time.sleep(0.001)
+    shutil.rmtree(cache, ignore_errors=True)
+    result(reader)
