@@ -9,6 +9,7 @@
 
 namespace torch_distinput {
 
+BlockCursor::~BlockCursor() = default;
 BlockReader::~BlockReader() = default;
 
 bool BlockReader::lacks_index(const std::vector<std::string>&) const { return false; }
@@ -22,6 +23,8 @@ void BlockReader::read_rows(const std::string&, std::int64_t, std::int64_t, std:
                             ArrowArrayStream*) const {
   TORCH_CHECK_NOT_IMPLEMENTED(false, name(), ": this reader does not read single rows of a block.");
 }
+
+std::unique_ptr<BlockCursor> BlockReader::open(const std::string&) const { return nullptr; }
 
 Dataset from_arrow(ArrowArrayStream* stream, const ColumnOptions& options) {
   return Dataset(sources::arrow_table(stream, options));

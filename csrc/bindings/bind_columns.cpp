@@ -1,5 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -111,12 +112,32 @@ Dataset arrow_streams(py::object open, const py::object& schema, std::string nam
   return without_gil([&] { return Dataset::from_generator(std::move(source), std::move(spec)); });
 }
 
+/// A Python object with the methods of BlockCursor.
+class PythonBlockCursor final : public BlockCursor {
+ public:
+  PythonBlockCursor(py::object cursor, const UserObject& reader) : cursor_(std::move(cursor), reader) {}
+
+  std::optional<std::int64_t> next() override {
+    return calling_python([&] { return cursor_.get().attr("next")().cast<std::optional<std::int64_t>>(); });
+  }
+  void read(ArrowArrayStream* out) override {
+    calling_python([&] { take_arrow_stream(cursor_.get().attr("read")(), out); });
+  }
+  void read_rows(std::int64_t begin, std::int64_t end, ArrowArrayStream* out) override {
+    calling_python([&] { take_arrow_stream(cursor_.get().attr("read_rows")(begin, end), out); });
+  }
+
+ private:
+  UserObject cursor_;
+};
+
 /// A Python object with the methods of BlockReader.
 class PythonBlocks final : public BlockReader, public PythonCode {
  public:
   PythonBlocks(py::object reader, std::string name, std::string arguments)
       : reader_(std::move(reader)),
         reads_rows_(py::hasattr(reader_.get(), "read_rows")),
+        opens_(py::hasattr(reader_.get(), "open")),
         name_(std::move(name)),
         arguments_(std::move(arguments)) {}
 
@@ -153,6 +174,12 @@ class PythonBlocks final : public BlockReader, public PythonCode {
     calling_python(
         [&] { take_arrow_stream(reader_.get().attr("read_rows")(py::bytes(file), block, begin, end), out); });
   }
+  std::unique_ptr<BlockCursor> open(const std::string& file) const override {
+    if (!opens_) return nullptr;
+    return calling_python([&] {
+      return std::make_unique<PythonBlockCursor>(reader_.get().attr("open")(py::bytes(file)), reader_);
+    });
+  }
   std::string arguments() const override { return arguments_; }
   std::string name() const override { return name_; }
 
@@ -165,6 +192,7 @@ class PythonBlocks final : public BlockReader, public PythonCode {
 
   UserObject reader_;
   bool reads_rows_;
+  bool opens_;
   std::string name_;
   std::string arguments_;
 };
@@ -190,12 +218,15 @@ void bind_columns(py::module_& module) {
   module.def(
       "arrow_streams", arrow_streams, py::arg("open"), py::arg("schema"), py::arg("name"), py::arg("options"),
       "The rows of the object with `__arrow_c_stream__` that `open()` returns anew for each iterator.");
-  module.def("blocks", blocks, py::arg("files"), py::arg("reader"), py::arg("name"), py::arg("arguments"),
-             py::arg("options"), py::arg("index"),
-             "The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each "
-             "file, `schema(file)`, `read(file, block)` and, for URLs, `will_read(file, blocks, bytes)`; one "
-             "whose rows can be read apart from one another also "
-             "`read_rows(file, block, begin, end)`. Files are names as bytes.");
+  module.def(
+      "blocks", blocks, py::arg("files"), py::arg("reader"), py::arg("name"), py::arg("arguments"),
+      py::arg("options"), py::arg("index"),
+      "The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each "
+      "file, `schema(file)`, `read(file, block)` and, for URLs, `will_read(file, blocks, bytes)`; one "
+      "whose rows can be read apart from one another also "
+      "`read_rows(file, block, begin, end)`, and one that finds blocks as it reads them `open(file)`: an "
+      "object with `next()`, the rows of the next block or None, `read()` and `read_rows(begin, end)`. "
+      "Files are names as bytes.");
 }
 
 }  // namespace torch_distinput

@@ -100,7 +100,7 @@ class CsvDataset(Dataset):
         delimiter: one ASCII character.
         stack: leaves that are made of several columns, as in `Dataset.from_arrow`.
         nulls: what a null becomes, as in `Dataset.from_arrow`. An empty field of numbers is null, one of strings is "".
-        index: False reads one file after the other, without a length; its records are counted when it is read.
+        index: False reads one file after the other, once, without a length; the ends of records are found meanwhile.
         storage_options, filesystem, cache_dir, cache_bytes: how URLs are read, as in `TextLineDataset`.
 
     Raises ImportError without pyarrow; when rows are read, NotFoundError for a missing file, OSError for one that

@@ -122,12 +122,12 @@ class BlockFiles(ABC, Generic[Index]):
         return False
 
     def schema(self, file: bytes) -> Any:
-        with self._errors(file):
+        with self.errors(file):
             index, opened = self._current(file)
             return self.schema_of(opened, index)
 
     def read(self, file: bytes, block: int) -> Any:
-        with self._errors(file):
+        with self.errors(file):
             index, opened = self._current(file)
             return self.read_block(opened, index, block)
 
@@ -153,7 +153,7 @@ class BlockFiles(ABC, Generic[Index]):
 
     def index(self, file: bytes) -> Index:
         """The index of a file as it is now."""
-        with self._errors(file):
+        with self.errors(file):
             return self._current(file)[0]
 
     def known_index(self, file: TableFile, stamp: Stamp) -> tuple[Index, TableFile] | None:
@@ -178,7 +178,7 @@ class BlockFiles(ABC, Generic[Index]):
         return _C.InvalidArgumentError(f"{self._op}: {file.shown}: {text}")
 
     @contextlib.contextmanager
-    def _errors(self, file: bytes) -> Iterator[None]:
+    def errors(self, file: bytes) -> Iterator[None]:
         import pyarrow
 
         shown = _C.shown_url(file) if _C.names_object(file) else os.fsdecode(file)

@@ -88,10 +88,11 @@ class TableFile:
 
 
 class KeptReads:
-    """A file of which the first bytes read and the last ones are kept: an index needs them again."""
+    """A file of which the first bytes read and those of the last `recent` reads are kept: they are needed again."""
 
-    def __init__(self, file: TableFile):
+    def __init__(self, file: TableFile, recent: int = 1):
         self._file, self.name, self.shown = file, file.name, file.shown
+        self._recent = recent
         self._kept: list[tuple[int, bytes]] = []
 
     def size(self) -> int:
@@ -117,7 +118,8 @@ class KeptReads:
         limit = min([begin for begin, _ in self._kept if begin > offset], default=self._file.size())
         part = self._file.read_at(offset, max(0, min(max(end, offset + _LEAST_READ), limit) - offset))
         if part:
-            self._kept = [*self._kept[:1], (offset, part)]
+            first, recent = self._kept[:1], self._kept[1:]
+            self._kept = [*first, *[*recent, (offset, part)][-self._recent :]]
         return part[: end - offset]
 
     def will_read(self, ranges: Iterable[tuple[int, int]]) -> None:

@@ -2,6 +2,7 @@
 """Where the records of a text file end, found without parsing them: lines, or lines whose quotes are closed."""
 
 import re
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -177,55 +178,88 @@ def line_at(file: Source, offset: int) -> int:
     return line
 
 
-def find_blocks(
-    file: Source,
-    begin: int,
-    block_bytes: int,
-    format_: Format,
-    report: Callable[[int], None] | None = None,
-    *,
-    only_first: bool = False,
-) -> tuple[list[int], list[int]]:
-    """The bounds of blocks of about `block_bytes` bytes from `begin` on, and the number of records in each. A record
-    that is too long gets a block of its own up to the end of the file; nothing after its start is searched. `report` is
-    called with the bytes read so far. With `only_first`, nothing after the first block is searched."""
-    chunk_bytes = 2 * block_bytes if only_first else _CHUNK_BYTES
-    bounds, counts = [begin], []
-    rows, offset, rest = 0, begin, b""  # records of the open block; the offset of `rest`, the start of a record
-    place = begin
-    while True:
-        file.will_read([(place, chunk_bytes if only_first else 2 * chunk_bytes)])
-        chunk = file.read_at(place, chunk_bytes)
-        place += len(chunk)
-        if report is not None:
-            report(place)
-        data = np.frombuffer(rest + chunk, np.uint8)
-        ends = format_.ends(data) if chunk else all_ends(data, format_)
+class BlockSearch:
+    """Finds blocks of about `block_bytes` bytes from byte `begin` of a file on, one after the other: block i has the
+    bytes [bounds[i], bounds[i + 1]) and `counts[i]` records. A record that is too long gets a block of its own up to
+    the end of the file; nothing after its start is searched. `chunk_bytes` are read at once, of `ahead_bytes` that are
+    asked for."""
+
+    def __init__(
+        self, file: Source, begin: int, block_bytes: int, format_: Format, chunk_bytes: int, ahead_bytes: int
+    ) -> None:
+        self._file, self._format = file, format_
+        self._block_bytes, self._chunk_bytes, self._ahead_bytes = block_bytes, chunk_bytes, ahead_bytes
+        self.bounds: list[int] = [begin]
+        self.counts: list[int] = []
+        self.place = begin  # the end of what was read
+        self._found: deque[tuple[int, int]] = deque()  # the ends and counts of the next blocks
+        self._bound = begin  # the end of the last one of them
+        # The records of the block that is not complete yet, and what follows them, which begins at byte `_offset`.
+        self._rows, self._offset, self._rest = 0, begin, b""
+        self._is_read = False
+
+    def next(self) -> bool:
+        """Goes to the next block; False behind the last one. What raises can be tried again."""
+        while not self._found and not self._is_read:
+            self._read()
+        if not self._found:
+            return False
+        end, count = self._found.popleft()
+        self.bounds.append(end)
+        self.counts.append(count)
+        return True
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the present block ends with the file, and its last record may lack its end."""
+        return self._is_read and not self._found
+
+    def _read(self) -> None:
+        self._file.will_read([(self.place, self._ahead_bytes)])
+        chunk = self._file.read_at(self.place, self._chunk_bytes)
+        self.place += len(chunk)
+        data = np.frombuffer(self._rest + chunk, np.uint8)
+        ends = self._format.ends(data) if chunk else all_ends(data, self._format)
+        self._is_read = not chunk
         if not len(ends) and too_long(len(data)):
-            if bounds[-1] < offset:
-                counts.append(rows)
-                bounds.append(offset)
-            counts.append(1)
-            bounds.append(file.size())
-            return bounds, counts
-        if len(ends):
-            starts = np.concatenate([[0], ends[:-1]])
-            records = np.cumsum(~format_.blank(data, starts, ends))
-            done = 0  # of `records`
-            while (last := int(np.searchsorted(ends, bounds[-1] + block_bytes - offset))) < len(ends):
-                counts.append(rows + int(records[last]) - done)
-                bounds.append(offset + int(ends[last]))
-                rows, done = 0, int(records[last])
-                if only_first:
-                    return bounds, counts
-            rows += int(records[-1]) - done
-            rest = data[int(ends[-1]) :].tobytes()
-            offset += int(ends[-1])
+            self._end_block()
+            self._rows, self._offset = 1, self._file.size()
+            self._is_read = True
+        elif len(ends):
+            self._cut(data, ends)
         else:
-            rest = data.tobytes()
-        if not chunk:
-            break
-    if bounds[-1] < offset:
-        counts.append(rows)
-        bounds.append(offset)
-    return bounds, counts
+            self._rest = data.tobytes()
+        if self._is_read:
+            self._end_block()
+
+    def _cut(self, data: Any, ends: Any) -> None:
+        """Cuts `data`, whose records end at `ends`, into blocks."""
+        starts = np.concatenate([[0], ends[:-1]])
+        records = np.cumsum(~self._format.blank(data, starts, ends))
+        begin, done = self._offset, 0  # `done` of `records` are in blocks
+        while (last := int(np.searchsorted(ends, self._bound + self._block_bytes - begin))) < len(ends):
+            self._rows += int(records[last]) - done
+            self._offset = begin + int(ends[last])
+            self._end_block()
+            done = int(records[last])
+        self._rows += int(records[-1]) - done
+        self._offset = begin + int(ends[-1])
+        self._rest = data[int(ends[-1]) :].tobytes()
+
+    def _end_block(self) -> None:
+        """A block ends at `_offset`, unless it would be empty."""
+        if self._bound < self._offset:
+            self._found.append((self._offset, self._rows))
+            self._bound, self._rows = self._offset, 0
+
+
+def find_blocks(
+    file: Source, begin: int, block_bytes: int, format_: Format, report: Callable[[int], None] | None = None
+) -> tuple[list[int], list[int]]:
+    """The bounds and counts of all blocks of a file, as `BlockSearch` has them. `report` is called with the bytes read
+    so far."""
+    search = BlockSearch(file, begin, block_bytes, format_, _CHUNK_BYTES, 2 * _CHUNK_BYTES)
+    while search.next():
+        if report is not None:
+            report(search.place)
+    return search.bounds, search.counts

@@ -8,7 +8,7 @@ import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from torch_distinput.tables import _stored_index
 from torch_distinput.tables._block_files import BlockFiles
 from torch_distinput.tables._table_file import KeptReads, Stamp, TableFile
 from torch_distinput.tables._text_records import (
+    BlockSearch,
     DelimitedLines,
     Format,
     Lines,
@@ -32,6 +33,9 @@ from torch_distinput.tables._text_records import (
 )
 
 BLOCK_BYTES = 1 << 20
+# What is read at once where blocks are found in order, and what a store is asked for ahead.
+_CHUNK_BLOCKS = 2
+_AHEAD_BLOCKS = 16
 # How many times a host looks whether another one has stored an index before it makes it.
 _LOOKS = 4
 # How many blocks are searched for the first that shows types, and how many parts of a block with bad records.
@@ -110,7 +114,7 @@ class TextTables(BlockFiles[Records]):
 
     def make_stored(self, file: bytes, report: _stored_index.Report) -> bytes:
         """The index of a file as it is stored, by a pass over it."""
-        with self._errors(file):
+        with self.errors(file):
             opened = TableFile(self._op, file)
             source = KeptReads(opened) if opened.is_remote else opened
             stamp = opened.stamp()
@@ -119,7 +123,7 @@ class TextTables(BlockFiles[Records]):
 
     def count_stored(self, file: bytes, content: bytes) -> int | None:
         """The rows of a stored index; None unless it is that of the file as it is now."""
-        with self._errors(file):
+        with self.errors(file):
             found = _stored_index.decoded(content, self.stored, TableFile(self._op, file).stamp())
             return None if found is None else sum(found[1])
 
@@ -140,7 +144,7 @@ class TextTables(BlockFiles[Records]):
             found = find_blocks(source, begin, BLOCK_BYTES, self.format, report)
             if stores:
                 _stored_index.store(file.name, self.stored, stamp, *found)
-        return found, self._is_open(source, *found)
+        return found, self.is_open(source, Records(*found, None, is_open=False))
 
     def _load(self, file: TableFile, stamp: Stamp, report: _stored_index.Report) -> _stored_index.Blocks | None:
         """The stored index; waits for another host that is about to store it."""
@@ -153,17 +157,18 @@ class TextTables(BlockFiles[Records]):
             report(look + 1)
         return _stored_index.load(file.name, self.stored, stamp)
 
-    def _is_open(self, file: Source, bounds: list[int], counts: list[int]) -> bool:
-        if not counts or too_long(bounds[-1] - bounds[-2]):
+    def is_open(self, file: Source, index: Records) -> bool:
+        """Whether the last record of `index`, which is the last one of the file, ends inside a quote."""
+        if not index.counts or too_long(index.bounds[-1] - index.bounds[-2]):
             return False
-        return self.format.is_open(file.read_at(bounds[-2], bounds[-1] - bounds[-2]))
+        return self.format.is_open(file.read_at(index.bounds[-2], index.bounds[-1] - index.bounds[-2]))
 
     def lacks_index(self, files: list[bytes]) -> bool:
         objects = [file for file in files if _C.names_object(file)]
         return not all(self.side_by_side(self._has_index, objects).values())
 
     def _has_index(self, file: bytes) -> bool:
-        with self._errors(file):
+        with self.errors(file):
             opened = TableFile(self._op, file)
             stamp = opened.stamp()
             if self.known_index(opened, stamp) is not None:
@@ -173,24 +178,29 @@ class TextTables(BlockFiles[Records]):
     def rows(self, index: Records) -> list[int]:
         return index.counts
 
+    def open(self, file: bytes) -> "BlocksInOrder":
+        """The blocks of a file in order, found as they are read."""
+        return BlocksInOrder(self, TableFile(self._op, file))
+
     def schema(self, file: bytes) -> Any:
         return self._schema_of_head(file) or super().schema(file)
 
     def _schema_of_head(self, file: bytes) -> Any:
         """The schema of a file without an index, of which only the first block is read. None where that shows no types,
         or where there is an index."""
-        with self._errors(file):
+        with self.errors(file):
             opened = TableFile(self._op, file)
             if self._schema is None and self.known_index(opened, opened.stamp()) is None:
                 source = KeptReads(opened)
                 begin = self.first_record(source)
-                blocks = find_blocks(source, begin, BLOCK_BYTES, self.format, only_first=True)
-                head = Records(*blocks, self.names_of(source, begin), is_open=False)
+                search = BlockSearch(source, begin, BLOCK_BYTES, self.format, 2 * BLOCK_BYTES, 2 * BLOCK_BYTES)
+                search.next()
+                head = Records(search.bounds, search.counts, self.names_of(source, begin), is_open=False)
                 with contextlib.suppress(_C.InvalidArgumentError):  # raised again, with rows of the whole file
                     self._schema = self._inferred(source, head)
             return self._schema
 
-    def schema_of(self, file: TableFile, index: Records) -> Any:
+    def schema_of(self, file: Source, index: Records) -> Any:
         if self._schema is None:
             if not index.counts:
                 raise self.fault(file, "it has no rows, so that the types of its columns are unknown.")
@@ -235,7 +245,7 @@ class TextTables(BlockFiles[Records]):
                 chosen = tried
         return self.parse(b"".join(cut.records(*part) for part in chosen), index, None).schema if chosen else None
 
-    def read_block(self, file: TableFile, index: Records, block: int) -> Any:
+    def read_block(self, file: Source, index: Records, block: int) -> Any:
         import pyarrow
 
         schema = self.schema_of(file, index)
@@ -253,32 +263,35 @@ class TextTables(BlockFiles[Records]):
     def read_rows(self, file: bytes, block: int, begin: int, end: int) -> Any:
         """Rows [begin, end) of a block as an Arrow table of one chunk. A bad row does not make the others of its block
         fail."""
+        with self.errors(file):
+            index, opened = self._current(file)
+            return self.part_of_block(opened, index, block, begin, end)
+
+    def part_of_block(self, file: Source, index: Records, block: int, begin: int, end: int) -> Any:
+        """As `read_rows`, of a file that is open."""
         import pyarrow
 
-        with self._errors(file):
-            index, opened = self._current(file)
-            schema = self.schema_of(opened, index)
-            cut = self._cut(opened, index, block)
-            if len(cut) != index.counts[block]:
-                raise self._miscounted(opened, index, cut, len(cut))
-            if index.is_open and cut.first_row + end == sum(index.counts):
-                raise self._unclosed(opened, cut)
-            part = Cut(cut.block, cut.first_row + begin, cut.place, cut.data, cut.bounds[begin:end])
-            data = part.records(0, end - begin)
-            try:
-                table = self.parse(data, index, schema).select(schema.names).combine_chunks()
-            except (pyarrow.ArrowException, KeyError) as error:
-                if end - begin > 1:
-                    raise self.fault(opened, f"{error}") from None
-                raise self._located(opened, index, part, schema, error) from None
-            if table.num_rows != end - begin:
-                raise self._miscounted(opened, index, part, table.num_rows)
-            return table
+        schema = self.schema_of(file, index)
+        cut = self._cut(file, index, block)
+        if len(cut) != index.counts[block]:
+            raise self._miscounted(file, index, cut, len(cut))
+        if index.is_open and cut.first_row + end == sum(index.counts):
+            raise self._unclosed(file, cut)
+        part = Cut(cut.block, cut.first_row + begin, cut.place, cut.data, cut.bounds[begin:end])
+        data = part.records(0, end - begin)
+        try:
+            table = self.parse(data, index, schema).select(schema.names).combine_chunks()
+        except (pyarrow.ArrowException, KeyError) as error:
+            if end - begin > 1:
+                raise self.fault(file, f"{error}") from None
+            raise self._located(file, index, part, schema, error) from None
+        if table.num_rows != end - begin:
+            raise self._miscounted(file, index, part, table.num_rows)
+        return table
 
     def ranges(self, index: Records, block: int) -> list[tuple[int, int]]:
-        begin, end = index.bounds[block], index.bounds[block + 1]
-        before = 1 if block else 0
-        return [] if too_long(end - begin) else [(begin - before, end - begin + before)]
+        begin, end = _read_of(index, block)
+        return [] if too_long(end - begin) else [(begin, end - begin)]
 
     def _bytes(self, file: Source, index: Records, block: int) -> bytes:
         begin, end = index.bounds[block], index.bounds[block + 1]
@@ -288,11 +301,13 @@ class TextTables(BlockFiles[Records]):
                 f"the record that begins at byte {begin} has more than {most} bytes (row {sum(index.counts[:block])}, "
                 f"line {line_at(file, begin)}); is a quote not closed?",
             )
-        before = 1 if block else 0  # the byte that must end the record before
-        data = file.read_at(begin - before, end - begin + before)
-        if len(data) < end - begin + before:
+        first, last = _read_of(index, block)
+        data = file.read_at(first, last - first)
+        if len(data) < last - first:
             raise self.fault(file, "it has become shorter while it was read.")
-        ended, data = not before or data[:1] in (b"\n", b"\r"), data[before:]
+        ended, data = first == begin or data[:1] in (b"\n", b"\r"), data[begin - first :]
+        if last < end:
+            data += b"\n"
         if not ended or (block + 1 < len(index.counts) and self.format.seems_open(data)):
             raise self.fault(
                 file,
@@ -363,6 +378,55 @@ class TextTables(BlockFiles[Records]):
         except (pyarrow.ArrowException, KeyError) as error:
             return error
         return None
+
+
+class BlocksInOrder:
+    """The blocks of a text file in order, each byte of which is read once. One thread at a time. Errors are those of
+    `BlockFiles`; what raises can be tried again."""
+
+    def __init__(self, tables: TextTables, file: TableFile):
+        with tables.errors(file.name):
+            self._tables, self._file, self._size = tables, file, file.stamp().size
+            # A block ends in the last chunk, and begins there or in the one before; a chunk lies in two reads.
+            self._source = KeptReads(file, recent=3)
+            self._source.will_read([(0, _AHEAD_BLOCKS * BLOCK_BYTES)])
+            begin = tables.first_record(self._source)
+            self._search = BlockSearch(
+                self._source,
+                begin,
+                BLOCK_BYTES,
+                tables.format,
+                _CHUNK_BLOCKS * BLOCK_BYTES,
+                _AHEAD_BLOCKS * BLOCK_BYTES,
+            )
+            self._index = Records(
+                self._search.bounds, self._search.counts, tables.names_of(self._source, begin), is_open=False
+            )
+
+    def next(self) -> int | None:
+        """Goes to the next block and returns its rows; None behind the last one."""
+        with self._tables.errors(self._file.name):
+            search = self._search
+            found = search.next()
+            if not found or search.is_last:
+                self._check_end()
+                self._index = replace(self._index, is_open=self._tables.is_open(self._source, self._index))
+            return search.counts[-1] if found else None
+
+    def read(self) -> Any:
+        """The present block as an Arrow table of one chunk."""
+        with self._tables.errors(self._file.name):
+            return self._tables.read_block(self._source, self._index, len(self._index.counts) - 1)
+
+    def read_rows(self, begin: int, end: int) -> Any:
+        """Rows [begin, end) of the present block, as `TextTables.read_rows`."""
+        with self._tables.errors(self._file.name):
+            return self._tables.part_of_block(self._source, self._index, len(self._index.counts) - 1, begin, end)
+
+    def _check_end(self) -> None:
+        """A file may grow while it is read; what is added is read, or is not."""
+        if self._file.stamp().size < self._size:
+            raise self._tables.fault(self._file, "it has become shorter while it was read.")
 
 
 class CsvFiles(TextTables):
@@ -467,6 +531,13 @@ class JsonLinesFiles(TextTables):
             raise pyarrow.ArrowInvalid(
                 f"a line must hold one record, but this is {line[:60]!r}; a record is one JSON object"
             )
+
+
+def _read_of(index: Records, block: int) -> tuple[int, int]:
+    """The bytes that are read for a block: with the one that must end the record before, and without its own last one,
+    which the next block reads. A store is then asked for each byte once."""
+    begin, end = index.bounds[block], index.bounds[block + 1]
+    return begin - (block > 0), end - (block + 1 < len(index.counts))
 
 
 def _passing(count: int, passes: Callable[[int, int], bool]) -> list[tuple[int, int]]:

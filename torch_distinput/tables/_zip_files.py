@@ -110,7 +110,7 @@ class ZipFiles(BlockFiles[Members]):
 
     def read_rows(self, file: bytes, block: int, begin: int, end: int) -> Any:
         """Groups [begin, end) of a block: a bad one costs the others nothing."""
-        with self._errors(file):
+        with self.errors(file):
             index, opened = self._current(file)
             return self._read(opened, index, index.groups_of(block)[begin:end])
 

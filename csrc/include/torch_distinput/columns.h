@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -55,6 +56,19 @@ TDI_API ElementSpec arrow_spec(const ArrowSchema& schema, const ColumnOptions& o
 /// with the generator. Throws as `from_arrow`; `next` throws where an array is bad.
 TDI_API std::unique_ptr<Generator> arrow_rows(ArrowArrayStream* stream, const ColumnOptions& options = {});
 
+/// The blocks of one file in order, found as they are read. One thread at a time; may wait for the file.
+class TDI_API BlockCursor {
+ public:
+  virtual ~BlockCursor();
+  /// Goes to the next block, the first one at first, and returns its rows; nullopt behind the last one. After
+  /// an error the next call tries again.
+  virtual std::optional<std::int64_t> next() = 0;
+  /// As `BlockReader::read`, of the present block.
+  virtual void read(ArrowArrayStream* out) = 0;
+  /// As `BlockReader::read_rows`, of the present block.
+  virtual void read_rows(std::int64_t begin, std::int64_t end, ArrowArrayStream* out) = 0;
+};
+
 /// Reads tables from files, block by block. Safe from any thread; may wait for files.
 class TDI_API BlockReader : public UserCode {
  public:
@@ -81,6 +95,9 @@ class TDI_API BlockReader : public UserCode {
   /// As `read`, but rows [`begin`, `end`) of the block alone. Called where `reads_rows`.
   virtual void read_rows(const std::string& file, std::int64_t block, std::int64_t begin, std::int64_t end,
                          ArrowArrayStream* out) const;
+  /// The blocks of `file` in order, without counting them first. Null where counting them takes no pass over
+  /// the file.
+  virtual std::unique_ptr<BlockCursor> open(const std::string& file) const;
   /// The arguments besides the files, for `describe`; part of the identity of saved positions.
   virtual std::string arguments() const = 0;
 };
@@ -92,8 +109,8 @@ inline constexpr std::int64_t kBlockCacheBytes = std::int64_t{256} << 20;
 inline constexpr std::int64_t kProcessBlockBytes = std::int64_t{1} << 30;
 
 /// The rows of tables in files. Random access where the number of files is known, unless `index` is false:
-/// then files are counted one by one as they are read. Blocks that were read are kept as far as
-/// `kBlockCacheBytes` and `kProcessBlockBytes` allow.
+/// then files are read one after the other, and their blocks counted or found (`BlockReader::open`)
+/// meanwhile. Blocks that were read are kept as far as `kBlockCacheBytes` and `kProcessBlockBytes` allow.
 TDI_API Dataset from_blocks(const FileNames& files, std::shared_ptr<const BlockReader> reader,
                             const ColumnOptions& options = {}, bool index = true);
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from http_client import Client
 from object_server import ObjectServer
-from processes import is_alive, wait_until
+from processes import is_alive, least, wait_until
 
 DATA = bytes(range(256)) * 40
 
@@ -146,13 +146,18 @@ def test_a_half_close_ends_the_bytes_without_a_reset(client, object_server):
 
 
 def test_a_stall_holds_the_rest_back(client, object_server):
-    object_server.fail(nth=1, stall_after=100, stall=0.3)
-    begin = time.monotonic()
-    response = client.ask("/bucket/x")
-    assert response.read(100) == DATA[:100]
-    assert time.monotonic() - begin < 0.25
-    assert response.read() == DATA[100:]
-    assert time.monotonic() - begin >= 0.3
+    def until_the_stall():
+        object_server.heal()
+        object_server.fail(nth=1, stall_after=100, stall=0.3)
+        begin = time.monotonic()
+        response = client.ask("/bucket/x")
+        assert response.read(100) == DATA[:100]
+        stalled = time.monotonic() - begin
+        assert response.read() == DATA[100:]
+        assert time.monotonic() - begin >= 0.3
+        return stalled
+
+    assert least(0.25, until_the_stall) < 0.25
 
 
 def test_a_stall_without_end_ends_with_the_client(client, object_server):
@@ -166,12 +171,15 @@ def test_a_stall_without_end_ends_with_the_client(client, object_server):
 
 
 def test_a_slow_first_byte_and_a_trickle_take_their_time(client, object_server):
-    object_server.fail(nth=1, first_byte_delay=0.2)
-    object_server.fail(nth=2, trickle=50_000)
-    for least in (0.2, 0.19):
+    def seconds(**fault):
+        object_server.heal()
+        object_server.fail(nth=1, **fault)
         begin = time.monotonic()
         assert client.get("/bucket/x")[2] == DATA
-        assert least <= time.monotonic() - begin < least + 0.2
+        return time.monotonic() - begin
+
+    assert 0.2 <= least(0.4, lambda: seconds(first_byte_delay=0.2)) < 0.4
+    assert 0.19 <= least(0.39, lambda: seconds(trickle=50_000)) < 0.39
 
 
 def test_a_wrong_length_is_short_or_long(client, object_server):

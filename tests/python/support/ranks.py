@@ -23,7 +23,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from multiprocessing import forkserver
+from multiprocessing import connection, forkserver
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -33,13 +33,11 @@ import torch
 import torch.distributed as dist
 from network_hosts import Network
 from places import EXAMPLES
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 import torch_distinput as tdi
 
 _context = multiprocessing.get_context("forkserver")
-_PRELOADED = ["torch.distributed", "torch.distributed.launcher.api", "torch._dynamo"]
+_PRELOADED = ["torch.distributed", "torch._dynamo"]
 _PRELOADED += ["torch_distinput", "pytest", "hypothesis"]
 _context.set_forkserver_preload(_PRELOADED)
 
@@ -185,34 +183,56 @@ def _picklable(error: Exception, note: str) -> Exception:
 
 
 def run_example(name: str, *arguments: str, world: int | None = None) -> str:
-    """What an example prints, in a forked process; `world`: in so many processes, which torchrun's agent starts."""
+    """What an example prints, in a forked process; `world`: in so many processes, with the variables and the store that
+    torchrun's agent gives them, but forked from the server: an agent has threads, whose locks a fork may get."""
+    store = None if world is None else dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     with tempfile.TemporaryDirectory() as folder:
-        target = _agent if world else _logged
-        process = _context.Process(target=target, args=(folder, world, str(EXAMPLES / name), *arguments))
-        with frameworks_preloaded():
-            process.start()
-        process.join(120)
-        process.terminate()  # an agent then ends its processes
-        process.join(10)
-        process.kill()
-        process.join()
-        output = "".join(file.read_text() for file in sorted(Path(folder).rglob("*.*")))  # logs, and errors of ranks
-    assert process.exitcode == 0, output
+        logs = [Path(folder, f"{rank}.log") for rank in range(world or 1)]
+        processes = []
+        for rank, log in enumerate(logs):
+            env = {} if store is None else _torchrun_variables(rank, len(logs), store.port)
+            given = (log, env, str(EXAMPLES / name), *arguments)
+            processes.append(_context.Process(target=_logged, args=given))
+        try:
+            with frameworks_preloaded():
+                for process in processes:
+                    process.start()
+            _wait_for_all(processes, limit=120)
+            codes = [process.exitcode for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+                process.join()
+        output = "".join(log.read_text() for log in logs if log.exists())
+    assert codes == [0] * len(codes), f"exit codes {codes}:\n{output}"
     return output
 
 
-def _logged(folder: str, _: None, file: str, *arguments: str) -> None:
-    with open(os.path.join(folder, "output.log"), "wb") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
+def _wait_for_all(processes: list[Any], limit: float) -> None:
+    """Returns when all have ended, one of them has failed, or `limit` seconds are over."""
+    deadline = time.monotonic() + limit
+    running = {process.sentinel: process for process in processes}
+    while running:
+        ended = connection.wait(list(running), max(0.0, deadline - time.monotonic()))
+        if not ended or any(running.pop(sentinel).exitcode for sentinel in ended):
+            return
+
+
+def _torchrun_variables(rank: int, world: int, port: int) -> dict[str, str]:
+    ranks = dict.fromkeys(["RANK", "LOCAL_RANK", "ROLE_RANK"], rank)
+    sizes = dict.fromkeys(["WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE"], world)
+    node = {"GROUP_RANK": 0, "GROUP_WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    elastic = {"RESTART_COUNT": 0, "MAX_RESTARTS": 0, "RUN_ID": "example", "USE_AGENT_STORE": True}
+    given = ranks | sizes | node | {f"TORCHELASTIC_{name}": value for name, value in elastic.items()}
+    return {name: str(value) for name, value in given.items()}
+
+
+def _logged(log: Path, env: dict[str, str], file: str, *arguments: str) -> None:
+    with log.open("wb") as opened:
+        os.dup2(opened.fileno(), 1)
+        os.dup2(opened.fileno(), 2)
+    os.environ.update(env)
     _run_as_main(file, *arguments)
-
-
-def _agent(folder: str, world: int, file: str, *arguments: str) -> None:
-    logs = DefaultLogsSpecs(log_dir=folder, redirects=Std.ALL)
-    ends = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
-    config = LaunchConfig(1, 1, world, start_method="fork", max_restarts=0, logs_specs=logs, **ends)
-    elastic_launch(config, _run_as_main)(file, *arguments)
 
 
 def _run_as_main(file: str, *arguments: str) -> None:

@@ -69,14 +69,15 @@ CASES += [pytest.param(tdi.JsonLinesDataset, json_file, text, id=f"json, {name}"
 
 
 @pytest.mark.parametrize("types", [TYPES, None])
+@pytest.mark.parametrize("index", [True, False])
 @pytest.mark.parametrize("row", [0, 7, ROWS - 1])
 @pytest.mark.parametrize(("make", "file", "text"), CASES)
-def test_a_bad_record_is_one_skipped_row(tmp_path, make, file, text, row, types):
+def test_a_bad_record_is_one_skipped_row(tmp_path, make, file, text, row, index, types):
     if types is None and text in DECIDES and row < ROWS - 1:
         pytest.skip("it lies in the first block, so that it decides about the type of its column")
     name = file(tmp_path / "t", {row: text})
     good = [number for number in range(ROWS) if number != row]
-    dataset = make(name, types=types)
+    dataset = make(name, types=types, index=index)
     for options in (SKIP, tdi.Options(on_error=tdi.Skip(max_count=1))):
         rows = iter(dataset.with_options(options))
         assert [int(found["a"]) for found in rows] == good and rows.stats().skipped == 1

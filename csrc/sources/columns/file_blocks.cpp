@@ -1,0 +1,106 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "sources/columns/file_blocks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sources/columns/arrow_owned.h"
+#include "sources/records/url_names.h"
+#include "torch_distinput/storage.h"
+
+namespace torch_distinput {
+
+ColumnFiles::ColumnFiles(std::shared_ptr<const BlockReader> reader, ColumnOptions options)
+    : reader_(std::move(reader)), options_(std::move(options)) {}
+
+std::string ColumnFiles::place(const std::string& file) const { return name() + ": " + shown_name(file); }
+
+std::shared_ptr<const RowType> ColumnFiles::type(const std::string& file) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (type_ != nullptr) return type_;
+  }
+  // Without the lock, because the reader may run Python.
+  ArrowOwned<ArrowSchema> schema;
+  reader_->schema(file, schema.get());
+  auto type = row_type(*schema, options_, place(file));
+  const std::lock_guard lock(mutex_);
+  if (type_ == nullptr) type_ = std::move(type);
+  return type_;
+}
+
+FileBlocks::FileBlocks(std::shared_ptr<ColumnFiles> files, std::vector<std::string> names)
+    : files_(std::move(files)),
+      names_(std::move(names)),
+      is_remote_(std::any_of(names_.begin(), names_.end(), names_object)),
+      ahead_([this](std::span<const std::size_t> blocks, std::int64_t bytes) { return ask(blocks, bytes); }) {
+  const auto counts = files_->reader().count_rows(names_);
+  for (std::size_t file = 0; file < names_.size(); ++file) {
+    std::int64_t first_row = 0;
+    for (std::size_t block = 0; block < counts[file].size(); ++block) {
+      const std::int64_t rows = counts[file][block];
+      if (rows == 0) continue;
+      places_.push_back({file, static_cast<std::int64_t>(block), first_row});
+      starts_.push_back(starts_.back() + rows);
+      first_row += rows;
+    }
+  }
+  // After the rows are counted: a reader knows more of its files then, and need not read them for their type.
+  type_ = files_->type(names_.front());
+}
+
+BlockSource FileBlocks::source(std::size_t index) const {
+  const Place& place = places_[index];
+  const std::string& file = names_[place.file];
+  const BlockReader& reader = files_->reader();
+  BlockSource source{
+      .name = files_->place(file),
+      .block = place.block,
+      .first_row = place.first_row,
+      .rows = starts_[index + 1] - starts_[index],
+      .read = [&reader, &file, block = place.block](ArrowArrayStream* out) { reader.read(file, block, out); },
+      .read_rows = nullptr,
+  };
+  if (reader.reads_rows()) {
+    source.read_rows = [&reader, &file, block = place.block](std::int64_t begin, std::int64_t end,
+                                                             ArrowArrayStream* out) {
+      reader.read_rows(file, block, begin, end, out);
+    };
+  }
+  return source;
+}
+
+SourceRow FileBlocks::source_row(std::int64_t row) const {
+  const auto after = std::upper_bound(starts_.begin(), starts_.end(), row);
+  const auto index = static_cast<std::size_t>(after - starts_.begin()) - 1;
+  return {0, names_[places_[index].file], places_[index].first_row + row - starts_[index]};
+}
+
+BlockPtr FileBlocks::block(std::size_t index) const {
+  const Place& place = places_[index];
+  const auto read = [&] {
+    return files_->block(names_[place.file], place.block, [&] { return whole_block(*type_, source(index)); });
+  };
+  return is_remote_ ? ahead_.read(index, read) : read();
+}
+
+void FileBlocks::will_read(std::span<const std::size_t> blocks) const {
+  ahead_.announce(blocks, [this](std::size_t index) {
+    return files_->has(names_[places_[index].file], places_[index].block);
+  });
+}
+
+/// As BlockAhead::Ask: those of one file together.
+std::vector<std::int64_t> FileBlocks::ask(std::span<const std::size_t> blocks, std::int64_t bytes) const {
+  const std::size_t file = places_[blocks.front()].file;
+  std::vector<std::int64_t> numbers;
+  for (const std::size_t index : blocks) {
+    if (places_[index].file != file) break;
+    numbers.push_back(places_[index].block);
+  }
+  std::vector<std::int64_t> sizes = files_->reader().will_read(names_[file], numbers, bytes);
+  if (sizes.empty()) sizes.assign(numbers.size(), 0);
+  return sizes;
+}
+
+}  // namespace torch_distinput

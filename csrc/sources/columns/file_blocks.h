@@ -1,0 +1,88 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sources/columns/block_ahead.h"
+#include "sources/columns/block_cache.h"
+#include "sources/columns/block_source.h"
+#include "sources/columns/blocks_plan.h"
+#include "torch_distinput/columns.h"
+
+namespace torch_distinput {
+
+/// What all nodes over the same reader share: the type of rows, and the blocks that were read. Safe from any
+/// thread.
+class ColumnFiles {
+ public:
+  ColumnFiles(std::shared_ptr<const BlockReader> reader, ColumnOptions options);
+
+  const BlockReader& reader() const { return *reader_; }
+  std::string name() const { return reader_->name(); }
+  /// A file in messages.
+  std::string place(const std::string& file) const;
+
+  /// The type of rows: that of the file for which this was called first. Throws what reading it throws.
+  std::shared_ptr<const RowType> type(const std::string& file);
+
+  /// Whether block `block` of `file` is kept, or being read.
+  bool has(const std::string& file, std::int64_t block) { return cache_.has({file, block}); }
+  /// As `BlockCache::keep`.
+  void keep(std::int64_t blocks) { cache_.keep(blocks); }
+  /// Block `block` of `file`, which `read` makes where it is not kept; as `BlockCache::get`.
+  BlockPtr block(const std::string& file, std::int64_t block, const std::function<BlockPtr()>& read) {
+    return cache_.get({file, block}, read);
+  }
+
+ private:
+  std::shared_ptr<const BlockReader> reader_;
+  ColumnOptions options_;
+  std::mutex mutex_;
+  std::shared_ptr<const RowType> type_;
+  BlockCache cache_{kBlockCacheBytes};
+};
+
+/// The blocks of several files, which are counted beforehand; those without rows are left out.
+class FileBlocks final : public BlockSet {
+ public:
+  /// REQUIRES: `names` is not empty.
+  FileBlocks(std::shared_ptr<ColumnFiles> files, std::vector<std::string> names);
+
+  const std::shared_ptr<const RowType>& type() const { return type_; }
+  /// How block `index` is read. REQUIRES: this outlives the source.
+  BlockSource source(std::size_t index) const;
+
+  const std::vector<std::int64_t>& starts() const override { return starts_; }
+  SourceRow source_row(std::int64_t row) const override;
+  BlockPtr block(std::size_t index) const override;
+  bool reads_files() const override { return true; }
+  void keep(std::int64_t blocks) const override { files_->keep(blocks); }
+  bool is_remote() const override { return is_remote_; }
+  void will_read(std::span<const std::size_t> blocks) const override;
+
+ private:
+  struct Place {
+    std::size_t file;
+    std::int64_t block;
+    std::int64_t first_row;  ///< the rows of the file before it
+  };
+
+  std::vector<std::int64_t> ask(std::span<const std::size_t> blocks, std::int64_t bytes) const;
+
+  std::shared_ptr<ColumnFiles> files_;
+  std::vector<std::string> names_;
+  std::shared_ptr<const RowType> type_;
+  std::vector<Place> places_;
+  std::vector<std::int64_t> starts_{0};
+  bool is_remote_;
+  mutable BlockAhead ahead_;
+};
+
+}  // namespace torch_distinput
