@@ -18,14 +18,16 @@ from torch_distinput.distribute._distributed import native_of
 from torch_distinput.loader.ranks import _steps
 
 ROWS, WIDTH = 23, 512
+# Of rows so long that none is read for lying between two others: a gap of up to 512 KiB may be cheaper than a request.
+WIDE = (640 << 10) // 8
 STREAMS = tdi.Options(auto_shard_policy=tdi.AutoShardPolicy.STREAMS)
 TAILS = ["zero_rows", "padded", "repeat", "drop", "merge"]
 BETWEEN = ["nothing", "state", "resume", "earlier", "set_epoch", "seek", "exclude", "rows_of", "close"]
 
 
-def array():
+def array(width=WIDTH):
     file = io.BytesIO()
-    np.save(file, np.arange(ROWS).reshape(-1, 1) * np.ones((1, WIDTH), np.int64))
+    np.save(file, np.arange(ROWS).reshape(-1, 1) * np.ones((1, width), np.int64))
     return file.getvalue()
 
 
@@ -141,12 +143,12 @@ def bytes_before_the_consumer(rank, url, break_early):
         return early is None, len(seen)
     own = {int(row) for step in range(len(loader)) for row in loader.rows_of(1, step, rank)}
     compared = {0, (ROWS - 1) // 2, ROWS - 1}  # by the ranks, which asks for them, too
-    ahead = len(own | compared) * WIDTH * 8
+    ahead = len(own | compared) * WIDE * 8
     wait_until(lambda: early.stats().network is not None and early.stats().network.bytes >= ahead)
     asked = early.stats().network.bytes
     iterator = iter(loader)
     second = [row for _, batch in zip(range(len(loader) - 1), iterator) for row in batch[:, 0].tolist()]
-    twice = len(own & compared) * WIDTH * 8  # bytes are kept for one reader
+    twice = len(own & compared) * WIDE * 8  # bytes are kept for one reader
     assert loader.stats().network.bytes <= asked + twice, (asked, loader.stats().network)
     second += [row for batch in iterator for row in batch[:, 0].tolist()]
     return seen, second
@@ -154,7 +156,7 @@ def bytes_before_the_consumer(rank, url, break_early):
 
 @pytest.mark.parametrize("world", [1, 3])
 def test_bytes_of_the_next_epoch_come_before_it_is_asked_for(http_store, world):
-    url = http_store.put("rows", array())
+    url = http_store.put("rows", array(WIDE))
     results = returned(run_ranks(bytes_before_the_consumer, world, url, False, store="agent"))
     first, second = (sum((of_rank[k] for of_rank in results), []) for k in range(2))
     assert sorted(first) == sorted(second) == list(range(ROWS)) and first != second
