@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from torch_distinput import _C
-from torch_distinput.tables._text_tables import CsvFiles, JsonLinesFiles
+from torch_distinput.tables._csv import CsvFiles
+from torch_distinput.tables._json_lines import JsonLinesFiles
 
 # Called with the bytes of a file that were read so far.
 Report = Callable[[int], None]

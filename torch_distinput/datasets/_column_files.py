@@ -11,9 +11,10 @@ from torch_distinput.datasets._files import files_of, index_flag
 from torch_distinput.ops._description import described
 from torch_distinput.storage._options import CacheDir, Storage, StorageOptions
 from torch_distinput.tables._block_files import BlockFiles
-from torch_distinput.tables._column_options import Nulls, column_options, pyarrow_for
+from torch_distinput.tables._column_options import Nulls, arrow_type, column_options, pyarrow_for
+from torch_distinput.tables._csv import CsvFiles
+from torch_distinput.tables._json_lines import JsonLinesFiles
 from torch_distinput.tables._parquet import ParquetFiles
-from torch_distinput.tables._text_tables import CsvFiles, JsonLinesFiles, arrow_type
 from torch_distinput.typing import Index
 
 Files = Path | Iterable[Path] | Dataset

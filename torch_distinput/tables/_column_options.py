@@ -4,6 +4,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
 from torch_distinput import _C
 from torch_distinput.base._arguments import sequence, text
 
@@ -41,3 +43,17 @@ def pyarrow_for(op: str) -> Any:
     except ImportError as error:
         raise ImportError(f"{op} needs pyarrow: pip install 'torch_distinput[columns]'.") from error
     return pyarrow
+
+
+def arrow_type(op: str, name: str, kind: Any) -> Any:
+    """The Arrow type for a torch dtype, `str`, `bytes`, or itself."""
+    import pyarrow
+
+    if isinstance(kind, pyarrow.DataType):
+        return kind
+    known = {str: pyarrow.string(), bytes: pyarrow.binary(), torch.bool: pyarrow.bool_()}
+    for number in ("int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"):
+        known[getattr(torch, number)] = getattr(pyarrow, number)()
+    if kind not in known:
+        raise TypeError(f"{op}: `types[{name!r}]` must be a torch dtype, str, bytes or an Arrow type, but is {kind!r}.")
+    return known[kind]

@@ -211,7 +211,7 @@ class BlockSearch:
 
     @property
     def is_last(self) -> bool:
-        """Whether the present block ends with the file, and its last record may lack its end."""
+        """Whether no block follows the present one. Its last record may lack its end then."""
         return self._is_read and not self._found
 
     def _read(self) -> None:
