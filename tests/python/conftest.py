@@ -32,6 +32,13 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.fixture(scope="module")
+def only_new_garbage():
+    """As above, with what tests before these have imported: for tests that collect garbage a hundred times."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_generate_tests(metafunc):
     mark = metafunc.definition.get_closest_marker("both_pools")
     if mark is not None:

@@ -19,13 +19,7 @@ SCALAR = tdi.TensorSpec((), torch.int64)
 SCALARS = {"element_spec": SCALAR}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def only_what_is_made_here():
-    """Freezes the objects of torch, so that each collection in this module is fast."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
+pytestmark = pytest.mark.usefixtures("only_new_garbage")
 
 
 class Owner(torch.utils.data.Dataset):

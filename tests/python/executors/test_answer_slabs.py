@@ -14,6 +14,9 @@ from torch_distinput.base._batch_format import pack, view
 from torch_distinput.executors._answer_slabs import GivenSlabs, OwnSlabs
 
 
+pytestmark = pytest.mark.usefixtures("only_new_garbage")
+
+
 def mapped():
     with open("/proc/self/maps") as maps:
         return sum("torch_distinput_slab" in line for line in maps)

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import torch_distinput as tdi
 from torch_distinput.loader.sharing._slabs import SlabRing, SlabViews
 
+pytestmark = pytest.mark.usefixtures("only_new_garbage")
+
 COUNT = 4
 
 

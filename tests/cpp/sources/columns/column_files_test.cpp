@@ -1,0 +1,219 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/errors.h"
+#include "torch_distinput/columns.h"
+#include "torch_distinput/dataset_iterator.h"
+#include "torch_distinput/error.h"
+#include "torch_distinput/testing.h"
+
+namespace torch_distinput {
+namespace {
+
+using Rows = std::vector<std::int64_t>;
+using Blocks = std::vector<Rows>;
+
+/// One column `x` (int64) over the C interface. Each struct that is handed out has one of its own.
+struct Column {
+  explicit Column(Rows rows) : rows(std::move(rows)) {}
+
+  Rows rows;
+  bool is_handed_out = false;  ///< whether the stream has handed out its array
+  std::array<const void*, 2> buffers{};
+  std::array<const void*, 1> no_buffers{};
+  ArrowArray array{};
+  ArrowArray* arrays = &array;
+  ArrowSchema field{};
+  ArrowSchema* fields = &field;
+};
+
+template <class Struct>
+Column& column_of(Struct* handed_out) {
+  return *static_cast<Column*>(handed_out->private_data);
+}
+
+template <class Struct>
+Column& hand_out(Struct* out, Rows rows) {
+  auto column = std::make_unique<Column>(std::move(rows));
+  *out = {};
+  out->release = [](Struct* self) {
+    const std::unique_ptr<Column> released(&column_of(self));
+    self->release = nullptr;
+  };
+  out->private_data = column.get();
+  return *column.release();
+}
+
+void write_schema(ArrowSchema* out) {
+  Column& column = hand_out(out, {});
+  column.field.format = "l";
+  column.field.name = "x";
+  out->format = "+s";
+  out->n_children = 1;
+  out->children = &column.fields;
+}
+
+void write_array(ArrowArray* out, Rows rows) {
+  Column& column = hand_out(out, std::move(rows));
+  column.buffers = {nullptr, column.rows.data()};
+  column.array.n_buffers = 2;
+  column.array.buffers = column.buffers.data();
+  column.array.length = out->length = static_cast<std::int64_t>(column.rows.size());
+  out->n_buffers = 1;
+  out->buffers = column.no_buffers.data();
+  out->n_children = 1;
+  out->children = &column.arrays;
+}
+
+void write_stream(ArrowArrayStream* out, Rows rows) {
+  hand_out(out, std::move(rows));
+  out->get_schema = [](ArrowArrayStream*, ArrowSchema* schema) {
+    write_schema(schema);
+    return 0;
+  };
+  out->get_next = [](ArrowArrayStream* self, ArrowArray* array) {
+    *array = {};
+    if (!std::exchange(column_of(self).is_handed_out, true)) write_array(array, column_of(self).rows);
+    return 0;
+  };
+  out->get_last_error = [](ArrowArrayStream*) { return ""; };
+}
+
+/// Files of blocks in memory. The blocks of `unfound` (file and number) are never found, and rows below 0 are
+/// bad.
+class Numbers final : public BlockReader {
+ public:
+  using Files = std::map<std::string, Blocks>;
+  using Places = std::set<std::pair<std::string, std::size_t>>;
+
+  explicit Numbers(Files files, Places unfound = {})
+      : files_(std::move(files)), unfound_(std::move(unfound)) {}
+
+  std::string name() const override { return "numbers"; }
+  std::string arguments() const override { return ""; }
+  std::vector<Rows> count_rows(const std::vector<std::string>& files) const override {
+    std::vector<Rows> counts;
+    for (const std::string& file : files) {
+      counted_.insert(file);
+      for (Rows& rows = counts.emplace_back(); const Rows& block : files_.at(file))
+        rows.push_back(static_cast<std::int64_t>(block.size()));
+    }
+    return counts;
+  }
+  void schema(const std::string&, ArrowSchema* out) const override { write_schema(out); }
+  void read(const std::string& file, std::int64_t block, ArrowArrayStream* out) const override {
+    write_good(files_.at(file).at(static_cast<std::size_t>(block)), out);
+  }
+  bool reads_rows() const override { return true; }
+  void read_rows(const std::string& file, std::int64_t block, std::int64_t begin, std::int64_t end,
+                 ArrowArrayStream* out) const override {
+    const Rows& rows = files_.at(file).at(static_cast<std::size_t>(block));
+    write_good({rows.begin() + begin, rows.begin() + end}, out);
+  }
+  std::unique_ptr<BlockCursor> open(const std::string& file) const override {
+    return std::make_unique<Cursor>(*this, file);
+  }
+
+  /// The files whose blocks were counted.
+  const std::set<std::string>& counted() const { return counted_; }
+
+ private:
+  class Cursor final : public BlockCursor {
+   public:
+    Cursor(const Numbers& reader, std::string file) : reader_(reader), file_(std::move(file)) {}
+
+    std::optional<std::int64_t> next() override {
+      const Blocks& blocks = reader_.files_.at(file_);
+      if (next_ == blocks.size()) return std::nullopt;
+      if (reader_.unfound_.contains({file_, next_})) throw InvalidArgumentError("no block is found");
+      return static_cast<std::int64_t>(blocks[next_++].size());
+    }
+    void read(ArrowArrayStream* out) override {
+      reader_.read(file_, static_cast<std::int64_t>(next_) - 1, out);
+    }
+    void read_rows(std::int64_t begin, std::int64_t end, ArrowArrayStream* out) override {
+      reader_.read_rows(file_, static_cast<std::int64_t>(next_) - 1, begin, end, out);
+    }
+
+   private:
+    const Numbers& reader_;
+    std::string file_;
+    std::size_t next_ = 0;
+  };
+
+  static void write_good(const Rows& rows, ArrowArrayStream* out) {
+    for (const std::int64_t row : rows) {
+      if (row < 0) throw InvalidArgumentError("a bad row");
+    }
+    write_stream(out, rows);
+  }
+
+  Files files_;
+  Places unfound_;
+  mutable std::set<std::string> counted_;
+};
+
+Dataset rows_of(const std::shared_ptr<const Numbers>& reader, bool index, bool skips = false) {
+  Dataset rows = from_blocks({"a", "b"}, reader, {}, index);
+  return skips ? rows.with_options({.skip = Skip{}}) : rows;
+}
+
+Rows values(const Dataset& rows) {
+  Rows found;
+  for (const Element& row : rows) found.push_back(row["x"].tensor().item<std::int64_t>());
+  return found;
+}
+
+TEST(ColumnFiles, RowsInOrderAreThoseOfAnIndexAndNothingIsCounted) {
+  const auto reader =
+      std::make_shared<Numbers>(Numbers::Files{{"a", {{0}, {}, {1, 2}}}, {"b", {{}, {3, 4}}}});
+  EXPECT_EQ(values(rows_of(reader, true)), (Rows{0, 1, 2, 3, 4}));
+  EXPECT_EQ(reader->counted(), (std::set<std::string>{"a", "b"}));
+  const auto other = std::make_shared<Numbers>(Numbers::Files{{"a", {{0}, {}, {1, 2}}}, {"b", {{}, {3, 4}}}});
+  EXPECT_EQ(values(rows_of(other, false)), (Rows{0, 1, 2, 3, 4}));
+  EXPECT_TRUE(other->counted().empty());
+}
+
+TEST(ColumnFiles, APositionInOrderIsFoundAgain) {
+  const auto reader =
+      std::make_shared<Numbers>(Numbers::Files{{"a", {{0, 1, 2}, {}, {3}}}, {"b", {{4, 5}, {6, 7, 8}, {}}}});
+  testing::assert_resumable(rows_of(reader, false).batch(2));
+}
+
+TEST(ColumnFiles, BadRowsOfABlockCostThemselvesInOrderToo) {
+  const auto reader = std::make_shared<Numbers>(Numbers::Files{{"a", {{0, -1, 2}, {3}}}, {"b", {{-1}, {4}}}});
+  for (const bool index : {true, false})
+    EXPECT_EQ(values(rows_of(reader, index, true)), (Rows{0, 2, 3, 4})) << index;
+}
+
+TEST(ColumnFiles, WhereTheNextBlockIsNotFoundTheRestOfTheFileIsLost) {
+  const auto reader = std::make_shared<Numbers>(Numbers::Files{{"a", {{0, 1}, {2}}}, {"b", {{3}}}},
+                                                Numbers::Places{{"a", 1}});
+  EXPECT_EQ(values(rows_of(reader, false, true)), (Rows{0, 1, 3}));
+  const Dataset rows = rows_of(reader, false);
+  EXPECT_EQ(message_of<InvalidArgumentError>([&] { values(rows); }), "no block is found");
+}
+
+TEST(ColumnFiles, APositionBehindTheEndOfAFileIsRefused) {
+  const auto longer = std::make_shared<Numbers>(Numbers::Files{{"a", {{0}, {1, 2}}}, {"b", {{3}}}});
+  DatasetIterator iterator = rows_of(longer, false).iterate();
+  for (int row = 0; row < 3; ++row) iterator.next();
+  const auto shorter = std::make_shared<Numbers>(Numbers::Files{{"a", {{0}, {1}}}, {"b", {{3}}}});
+  DatasetIterator other = rows_of(shorter, false).iterate();
+  EXPECT_EQ(message_of<c10::ValueError>([&] { other.load(iterator.save()); }),
+            "numbers: the saved position is after row 3 of a file, but the file has 2 rows.");
+}
+
+}  // namespace
+}  // namespace torch_distinput
