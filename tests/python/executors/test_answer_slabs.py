@@ -13,7 +13,6 @@ import torch_distinput as tdi
 from torch_distinput.base._batch_format import pack, view
 from torch_distinput.executors._answer_slabs import GivenSlabs, OwnSlabs
 
-
 pytestmark = pytest.mark.usefixtures("only_new_garbage")
 
 

@@ -22,11 +22,11 @@ namespace torch_distinput {
 namespace {
 
 using Rows = std::vector<std::int64_t>;
-using Blocks = std::vector<Rows>;
+using FileRows = std::vector<Rows>;
 
 /// One column `x` (int64) over the C interface. Each struct that is handed out has one of its own.
-struct Column {
-  explicit Column(Rows rows) : rows(std::move(rows)) {}
+struct OneColumn {
+  explicit OneColumn(Rows rows) : rows(std::move(rows)) {}
 
   Rows rows;
   bool is_handed_out = false;  ///< whether the stream has handed out its array
@@ -39,16 +39,16 @@ struct Column {
 };
 
 template <class Struct>
-Column& column_of(Struct* handed_out) {
-  return *static_cast<Column*>(handed_out->private_data);
+OneColumn& column_of(Struct* handed_out) {
+  return *static_cast<OneColumn*>(handed_out->private_data);
 }
 
 template <class Struct>
-Column& hand_out(Struct* out, Rows rows) {
-  auto column = std::make_unique<Column>(std::move(rows));
+OneColumn& hand_out(Struct* out, Rows rows) {
+  auto column = std::make_unique<OneColumn>(std::move(rows));
   *out = {};
   out->release = [](Struct* self) {
-    const std::unique_ptr<Column> released(&column_of(self));
+    const std::unique_ptr<OneColumn> released(&column_of(self));
     self->release = nullptr;
   };
   out->private_data = column.get();
@@ -56,7 +56,7 @@ Column& hand_out(Struct* out, Rows rows) {
 }
 
 void write_schema(ArrowSchema* out) {
-  Column& column = hand_out(out, {});
+  OneColumn& column = hand_out(out, {});
   column.field.format = "l";
   column.field.name = "x";
   out->format = "+s";
@@ -65,7 +65,7 @@ void write_schema(ArrowSchema* out) {
 }
 
 void write_array(ArrowArray* out, Rows rows) {
-  Column& column = hand_out(out, std::move(rows));
+  OneColumn& column = hand_out(out, std::move(rows));
   column.buffers = {nullptr, column.rows.data()};
   column.array.n_buffers = 2;
   column.array.buffers = column.buffers.data();
@@ -94,7 +94,7 @@ void write_stream(ArrowArrayStream* out, Rows rows) {
 /// bad.
 class Numbers final : public BlockReader {
  public:
-  using Files = std::map<std::string, Blocks>;
+  using Files = std::map<std::string, FileRows>;
   using Places = std::set<std::pair<std::string, std::size_t>>;
 
   explicit Numbers(Files files, Places unfound = {})
@@ -134,7 +134,7 @@ class Numbers final : public BlockReader {
     Cursor(const Numbers& reader, std::string file) : reader_(reader), file_(std::move(file)) {}
 
     std::optional<std::int64_t> next() override {
-      const Blocks& blocks = reader_.files_.at(file_);
+      const FileRows& blocks = reader_.files_.at(file_);
       if (next_ == blocks.size()) return std::nullopt;
       if (reader_.unfound_.contains({file_, next_})) throw InvalidArgumentError("no block is found");
       return static_cast<std::int64_t>(blocks[next_++].size());
