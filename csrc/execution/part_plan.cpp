@@ -66,7 +66,7 @@ std::int64_t PartPlan::rows(std::int64_t position) const {
 Element PartPlan::take_rows(std::span<const Segment> segments) const {
   std::vector<Element> pieces;
   split(segments, [&](const Plan& plan, auto run) { pieces.push_back(plan.take_rows(run)); });
-  return concat_rows(pieces, "take_rows");
+  return concat_rows(pieces, "distribute_dataset");
 }
 
 void PartPlan::lengths(std::size_t leaf, std::span<std::int64_t> positions) const {

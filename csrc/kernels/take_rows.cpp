@@ -17,9 +17,9 @@ Element Plan::take_rows(std::span<const Segment> segments) const {
       whole = fetch({&position, 1});
       held = segment.element;
     }
-    parts.push_back(slice_rows(whole.front(), segment.begin, segment.end, "take_rows"));
+    parts.push_back(slice_rows(whole.front(), segment.begin, segment.end, "distribute_dataset"));
   }
-  return concat_rows(parts, "take_rows");
+  return concat_rows(parts, "distribute_dataset");
 }
 
 }  // namespace torch_distinput

@@ -248,3 +248,13 @@ def test_a_dataset_and_its_iterator_print_where_they_are_from_and_stand():
     made = STRATEGY.distribute_datasets_from_function(lambda context: tdi.Dataset.range(2))
     assert repr(made) == "DistributedDataset(MirroredStrategy('cpu', 'cpu'))"
     assert repr(object.__new__(tdi.DistributedDataset)) == "DistributedDataset()"
+
+
+def test_rows_that_a_repeated_tail_cannot_join_name_the_op_and_the_shapes():
+    lengths = tdi.Dataset.range(3).map(
+        lambda length: torch.ones(int(length) + 1), element_spec=tdi.TensorSpec((None,), torch.float32)
+    )
+    options = tdi.InputOptions(tail="repeat")
+    steps = tdi.MirroredStrategy(["cpu"]).distribute_dataset(lengths.padded_batch(2), options)
+    with pytest.raises(tdi.FailedPreconditionError, match=r"distribute_dataset: .* one shape .* \(3,\) .* \(2,\)"):
+        list(steps)
