@@ -231,18 +231,28 @@ class TextBlocks(BlockFiles[Records]):
 
     def _miscounted(self, file: Source, index: Records, cut: Cut, rows: int) -> Exception:
         """The error for records that pyarrow parses as another number of rows."""
-        for row in range(len(cut)):
-            record = cut.records(row, row + 1)
-            failed = self._fails(record, index, self._schema)
-            if failed is not None or self.parse(record, index, self._schema).num_rows != 1:
-                return self.fault(
-                    file, f"row {cut.first_row + row}: a line must hold one record, but this is {record[:60]!r}."
-                )
+        low, high = 0, len(cut)  # the first `low` records are as many rows, the first `high` + 1 are not
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._are_rows(cut.records(0, middle), index, middle) else (low, middle - 1)
+        if low < len(cut):
+            record = cut.records(low, low + 1)
+            return self.fault(
+                file, f"row {cut.first_row + low}: a line must hold one record, but this is {record[:60]!r}."
+            )
         return self.fault(
             file,
             f"bytes {index.bounds[cut.block]} to {index.bounds[cut.block + 1]} hold {rows} rows, not "
             f"{index.counts[cut.block]} as before; has the file changed, or is the index stored beside it another's?",
         )
+
+    def _are_rows(self, data: bytes, index: Records, count: int) -> bool:
+        import pyarrow
+
+        try:
+            return self.parse(data, index, self._schema).num_rows == count
+        except (pyarrow.ArrowException, KeyError):
+            return False
 
     def _fails(self, data: bytes, index: Records, schema: Any) -> Exception | None:
         import pyarrow
