@@ -142,7 +142,7 @@ class TextBlocks(BlockFiles[Records]):
         except (pyarrow.ArrowException, KeyError) as error:
             raise self._located(file, index, self._cut(file, index, block), schema, error) from None
         if table.num_rows != index.counts[block]:
-            raise self._miscounted(file, index, self._cut(file, index, block), table.num_rows)
+            raise self._miscounted(file, index, block, table.num_rows)
         return table
 
     def part_of_block(self, file: Source, index: Records, block: int, begin: int, end: int) -> Any:
@@ -152,7 +152,7 @@ class TextBlocks(BlockFiles[Records]):
         schema = self.schema_of(file, index)
         cut = self._cut(file, index, block)
         if len(cut) != index.counts[block]:
-            raise self._miscounted(file, index, cut, len(cut))
+            raise self._miscounted(file, index, block, len(cut))
         if index.is_open and cut.first_row + end == sum(index.counts):
             raise self._unclosed(file, cut)
         part = Cut(cut.block, cut.first_row + begin, cut.place, cut.data, cut.bounds[begin:end])
@@ -164,7 +164,8 @@ class TextBlocks(BlockFiles[Records]):
                 raise self.fault(file, f"{error}") from None
             raise self._located(file, index, part, schema, error) from None
         if table.num_rows != end - begin:
-            raise self._miscounted(file, index, part, table.num_rows)
+            others = index.counts[block] - (end - begin)
+            raise self._miscounted(file, index, block, others + table.num_rows)
         return table
 
     def _bytes(self, file: Source, index: Records, block: int) -> bytes:
@@ -229,30 +230,13 @@ class TextBlocks(BlockFiles[Records]):
         row, line = cut.first_row + len(cut) - 1, line_at(file, cut.place + cut.bounds[-1][0])
         return self.fault(file, f"row {row}: the record that begins in line {line} has a quote that is never closed.")
 
-    def _miscounted(self, file: Source, index: Records, cut: Cut, rows: int) -> Exception:
-        """The error for records that pyarrow parses as another number of rows."""
-        low, high = 0, len(cut)  # the first `low` records are as many rows, the first `high` + 1 are not
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self._are_rows(cut.records(0, middle), index, middle) else (low, middle - 1)
-        if low < len(cut):
-            record = cut.records(low, low + 1)
-            return self.fault(
-                file, f"row {cut.first_row + low}: a line must hold one record, but this is {record[:60]!r}."
-            )
+    def _miscounted(self, file: Source, index: Records, block: int, rows: int) -> Exception:
+        """The error for a block that has `rows` rows, and not as many as were counted."""
         return self.fault(
             file,
-            f"bytes {index.bounds[cut.block]} to {index.bounds[cut.block + 1]} hold {rows} rows, not "
-            f"{index.counts[cut.block]} as before; has the file changed, or is the index stored beside it another's?",
+            f"bytes {index.bounds[block]} to {index.bounds[block + 1]} hold {rows} rows, not {index.counts[block]} as "
+            f"before; has the file changed, or is the index stored beside it another's?",
         )
-
-    def _are_rows(self, data: bytes, index: Records, count: int) -> bool:
-        import pyarrow
-
-        try:
-            return self.parse(data, index, self._schema).num_rows == count
-        except (pyarrow.ArrowException, KeyError):
-            return False
 
     def _fails(self, data: bytes, index: Records, schema: Any) -> Exception | None:
         import pyarrow

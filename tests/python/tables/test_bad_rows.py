@@ -110,6 +110,14 @@ def test_rows_before_a_bad_one_come_without_skipping_too(tmp_path):
             next(rows)
 
 
+@pytest.mark.parametrize("row", range(3, 10))
+def test_the_error_of_a_record_does_not_depend_on_its_place_in_a_block(tmp_path, monkeypatch, row):
+    monkeypatch.setattr(_text_tables, "BLOCK_BYTES", 60)  # three records
+    name = json_file(tmp_path / "t", {row: b'{"a": 1, "b": "xx" \n'})
+    with pytest.raises(tdi.InvalidArgumentError, match=rf'row {row}: a line must hold one record, .* "xx" \\n'):
+        list(tdi.JsonLinesDataset(name, types=TYPES))
+
+
 def test_a_file_of_bad_records_alone_is_an_error(tmp_path):
     (tmp_path / "t").write_text("null\n[]\n")
     with pytest.raises(

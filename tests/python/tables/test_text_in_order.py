@@ -2,6 +2,7 @@
 """CSV and JSON lines with `index=False`: one pass, the rows and errors of the index, and any place to resume at."""
 
 import json
+import os
 import re
 from collections import Counter
 
@@ -115,6 +116,17 @@ def test_each_byte_is_read_once(tmp_path, bytes_read, monkeypatch, kind):
         <= sizes[0] + head + _text_records._HEAD_BYTES + 2 * _table_file._LEAST_READ
     )
     assert bytes_read[str(names[1])] == sizes[1]
+
+
+def test_only_the_first_and_the_last_reads_of_a_file_are_kept(tmp_path, bytes_read):
+    name, least = tmp_path / "t", _table_file._LEAST_READ
+    name.write_bytes(bytes(6 * least))
+    kept = _table_file.KeptReads(_table_file.TableFile("op", os.fsencode(name)), recent=2)
+    for number in (0, 1, 2, 3, 0, 2, 3):
+        kept.read_at(number * least, least)
+    assert bytes_read[str(name)] == 4 * least
+    kept.read_at(least, least)
+    assert bytes_read[str(name)] == 5 * least
 
 
 @pytest.mark.parametrize("kind", READERS)
