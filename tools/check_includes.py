@@ -110,6 +110,7 @@ ROOMS = {
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("bindings/bind_device.cpp", "device/transfer/device_stager.h"): "shows the tests what lies in the staging memory",
     ("bindings/bind_workers.cpp", "device/transfer/host_reads.h"): "devices copy from the memory of workers' batches",
+    ("bindings/bind_workers.cpp", "device/transfer/device_node.h"): "workers write into memory near the device",
     ("bindings/bind_multi_worker.cpp", "comm/tensor_text.h"): "values of Python travel in the same checked format",
     ("bindings/bind_multi_worker.cpp", "comm/restarts.h"): "one rule on torchrun's restarts",
     ("bindings/bind_replica_run.cpp", "api/replica_run.h"): "replicas of Python and of C++ meet in the same way",

@@ -19,6 +19,7 @@
 #include "bindings/page_locker.h"
 #include "bindings/workers/decoder.h"
 #include "bindings/workers/encoder.h"
+#include "device/transfer/device_node.h"
 #include "device/transfer/host_reads.h"
 #include "workers/consumer_end.h"
 #include "workers/process_watch.h"
@@ -170,6 +171,10 @@ class BoundConsumerEnd {
         failed_(std::move(failed)),
         sent_(static_cast<std::size_t>(workers)) {}
 
+  void place_near_device() {
+    const SharedSegment& segment = end_.memory()->segment();
+    torch_distinput::place_near_device(segment.data(), segment.size());
+  }
   int fd() const { return end_.memory()->segment().fd(); }
   void close_fd() { end_.memory()->segment().close_fd(); }
 
@@ -303,8 +308,11 @@ std::unique_ptr<BoundConsumerEnd> make_consumer_end(int workers, py::object pick
     if (!page_locks.is_none()) {
       locker = std::make_unique<PythonPageLocker>(page_locks.attr("lock"), page_locks.attr("unlock"));
     }
-    return std::make_unique<BoundConsumerEnd>(workers, std::move(pickle), std::move(unpickle),
-                                              std::move(failed), std::move(locker));
+    const bool for_device = locker != nullptr;
+    auto end = std::make_unique<BoundConsumerEnd>(workers, std::move(pickle), std::move(unpickle),
+                                                  std::move(failed), std::move(locker));
+    if (for_device) end->place_near_device();
+    return end;
   } catch (const std::system_error& error) {
     PyErr_SetString(PyExc_OSError, error.what());
     throw py::error_already_set();

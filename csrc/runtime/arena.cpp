@@ -16,10 +16,12 @@
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
+#include <tbb/task_scheduler_observer.h>
 
 #include "base/cpus.h"
 #include "base/fork_guard.h"
 #include "base/stage.h"
+#include "runtime/arena_cpus.h"
 #include "runtime/side_by_side.h"
 
 namespace torch_distinput {
@@ -60,13 +62,27 @@ tbb::task_arena make_task_arena(int threads) {
 #endif
 }
 
+/// Has the threads of an arena run where batches are to be built.
+class ThreadPlacer final : public tbb::task_scheduler_observer {
+ public:
+  explicit ThreadPlacer(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
+  ~ThreadPlacer() override { observe(false); }
+  ThreadPlacer(const ThreadPlacer&) = delete;
+  ThreadPlacer& operator=(const ThreadPlacer&) = delete;
+
+  void on_scheduler_entry(bool is_worker) override {
+    if (is_worker) place_arena_thread();
+  }
+};
+
 class Arena final : public Executor {
  public:
   explicit Arena(int threads)
       : threads_(threads),
         worker_per_cpu_(tbb::global_control::max_allowed_parallelism,
                         static_cast<std::size_t>(available_cpus()) + 1),
-        arena_(make_task_arena(threads)) {}
+        arena_(make_task_arena(threads)),
+        placer_(arena_) {}
 
 #ifdef __SANITIZE_THREAD__
   // oneTBB is not instrumented, so ThreadSanitizer must be told that a task happens after its submission.
@@ -99,6 +115,7 @@ class Arena final : public Executor {
   // library mostly sleep or feed a device, so the arenas may use every CPU.
   tbb::global_control worker_per_cpu_;
   tbb::task_arena arena_;
+  ThreadPlacer placer_;
 };
 
 /// Whether this process is a forked child of the process that has the oneTBB threads. The first caller's

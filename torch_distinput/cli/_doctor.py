@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from torch_distinput import _C, _build
-from torch_distinput.cli._numa import cpus_of_nodes, node_of_device, nodes_with
 from torch_distinput.distribute._elastic import risk_of_restarts
 
 _FEW_FILES = 4096
@@ -89,14 +88,16 @@ def processors() -> Iterator[Finding]:
 
 def numa() -> Iterator[Finding]:
     """The nodes of the CPUs of this process and of the devices; nothing where there is one node."""
-    count = len(cpus_of_nodes())
-    if count < 2:
+    nodes = _C.cpus_of_nodes()
+    if len(nodes) < 2:
         return
-    own = nodes_with(os.sched_getaffinity(0))
-    devices = {index: node_of_device(_pci_address(index)) for index in range(torch.cuda.device_count())}
+    own = [node for node, cpus in nodes.items() if os.sched_getaffinity(0) & set(cpus)]
+    devices = {index: _C.node_of_pci_device(_pci_address(index)) for index in range(torch.cuda.device_count())}
     placed = "".join(f", cuda:{index} is at node {node}" for index, node in devices.items() if node is not None)
     advice = "" if len(own) == 1 else "Bind each rank to the node of its device (`numactl --cpunodebind`)."
-    yield Finding("NUMA", f"{count} nodes, this process runs on {', '.join(map(str, own))}{placed}", advice)
+    yield Finding("NUMA", f"{len(nodes)} nodes, this process runs on {', '.join(map(str, own))}{placed}", advice)
+    where = "the node of the device" if _C.may_place_memory() else "where its threads run: it may not choose the node"
+    yield Finding("NUMA", f"this process takes memory for batches from {where}")
 
 
 def memory() -> Iterator[Finding]:

@@ -62,6 +62,9 @@ struct CudaFunctions {
   /// Creates a stream (a cudaStream_t) of `device` that torch does not know and that is never destroyed. Sets
   /// up `device`.
   int (*new_stream)(std::int32_t device, void** stream);
+  /// Writes the PCI address of `device`, such as "0000:41:00.0", to `text`, which has room for `size`
+  /// characters. Sets up no device.
+  int (*pci_address)(std::int32_t device, char* text, std::int32_t size);
   /// `*status`: 0 where `stream` (a cudaStream_t) executes its work; 1 where it records a graph, 2 where that
   /// recording has failed and was not ended yet.
   int (*capture_status)(void* stream, int* status);

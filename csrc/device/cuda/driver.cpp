@@ -14,7 +14,9 @@ constexpr unsigned kNonBlocking = 1;
 /// The driver's functions used here, with types of the same size as in cuda.h: enums and devices are ints.
 struct Driver {
   int (*exchange_capture_mode)(int* mode);
+  int (*init)(unsigned flags);
   int (*device_get)(int* device, int ordinal);
+  int (*device_get_pci_bus_id)(char* text, int size, int device);
   int (*primary_context_retain)(void** context, int device);
   int (*context_push)(void* context);
   int (*context_pop)(void** context);
@@ -33,7 +35,9 @@ std::optional<Driver> load() {
   if (library == nullptr) return std::nullopt;
   Driver found{};
   const bool complete = find(library, "cuThreadExchangeStreamCaptureMode", found.exchange_capture_mode) &&
+                        find(library, "cuInit", found.init) &&
                         find(library, "cuDeviceGet", found.device_get) &&
+                        find(library, "cuDeviceGetPCIBusId", found.device_get_pci_bus_id) &&
                         find(library, "cuDevicePrimaryCtxRetain", found.primary_context_retain) &&
                         find(library, "cuCtxPushCurrent_v2", found.context_push) &&
                         find(library, "cuCtxPopCurrent_v2", found.context_pop) &&
@@ -65,6 +69,15 @@ int new_stream(std::int32_t device, void** stream) {
   const int error = cuda->stream_create(stream, kNonBlocking);
   cuda->context_pop(&context);
   return error;
+}
+
+int pci_address(std::int32_t device, char* text, std::int32_t size) {
+  const Driver* const cuda = driver();
+  if (cuda == nullptr) return kNoDriver;
+  int handle = 0;
+  if (const int error = cuda->init(0); error != 0) return error;
+  if (const int error = cuda->device_get(&handle, device); error != 0) return error;
+  return cuda->device_get_pci_bus_id(text, size, handle);
 }
 
 int capture_status(void* stream, int* status) {

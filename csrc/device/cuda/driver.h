@@ -10,6 +10,7 @@ namespace torch_distinput {
 /// drivers that are older than itself.
 int exchange_capture_mode(int* mode);
 int new_stream(std::int32_t device, void** stream);
+int pci_address(std::int32_t device, char* text, std::int32_t size);
 int capture_status(void* stream, int* status);
 
 }  // namespace torch_distinput

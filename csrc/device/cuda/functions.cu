@@ -31,9 +31,10 @@ const char* error_text(int error) {
 void range_push(const char* name) { nvtxRangePushA(name); }
 void range_pop() { nvtxRangePop(); }
 
-constexpr CudaFunctions kFunctions{
-    check_device,    exchange_capture_mode, new_stream,  capture_status, unpack_images, nccl_init,
-    nccl_all_reduce, nccl_reduce,           nccl_gather, error_text,     range_push,    range_pop};
+constexpr CudaFunctions kFunctions{check_device,   exchange_capture_mode, new_stream, pci_address,
+                                   capture_status, unpack_images,         nccl_init,  nccl_all_reduce,
+                                   nccl_reduce,    nccl_gather,           error_text, range_push,
+                                   range_pop};
 
 }  // namespace
 }  // namespace torch_distinput

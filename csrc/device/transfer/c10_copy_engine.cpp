@@ -18,6 +18,7 @@
 #include "device/cuda_library.h"
 #include "device/transfer/capture_guard.h"
 #include "device/transfer/copy_engine.h"
+#include "device/transfer/device_node.h"
 #include "device/transfer/page_locked.h"
 #include "device/transfer/unpack_op.h"
 
@@ -82,7 +83,9 @@ class C10CopyEngine final : public CopyEngine {
       : device_(device),
         impl_(device.type()),
         stream_(new_copy_stream(impl_, device)),
-        pool_(page_locked_pool(device.type())) {}
+        pool_(page_locked_pool(device)) {
+    build_batches_near(device);
+  }
 
   c10::Device device() const override { return device_; }
   const std::shared_ptr<BufferPool>& host_pool() const override { return pool_; }

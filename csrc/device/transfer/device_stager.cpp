@@ -139,7 +139,7 @@ DeviceContext open_device_context(c10::Device device) {
   return context;
 }
 
-std::shared_ptr<BufferPool> host_pool_for(c10::Device device) { return page_locked_pool(device.type()); }
+std::shared_ptr<BufferPool> host_pool_for(c10::Device device) { return page_locked_pool(device); }
 
 std::string unpacking_obstacle(c10::Device device, std::int64_t channels) {
   return unpack_obstacle(device, channels);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -11,7 +12,9 @@
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/ops/empty.h>
 
+#include "base/numa.h"
 #include "device/transfer/capture_guard.h"
+#include "device/transfer/device_node.h"
 #include "runtime/buffer_pool.h"
 
 namespace torch_distinput {
@@ -19,10 +22,12 @@ namespace {
 
 class PageLockedAllocator final : public BlockAllocator {
  public:
-  explicit PageLockedAllocator(at::HostAllocator* allocator) : allocator_(allocator) {}
+  PageLockedAllocator(at::HostAllocator* allocator, std::optional<int> node)
+      : allocator_(allocator), node_(node) {}
 
   void* allocate(std::size_t bytes) override {
     const CaptureGuard capture;
+    const NodeScope near(node_);
     at::DataPtr block = allocator_->allocate(bytes);
     void* const data = block.get();
     const std::lock_guard lock(mutex_);
@@ -39,24 +44,27 @@ class PageLockedAllocator final : public BlockAllocator {
 
  private:
   at::HostAllocator* const allocator_;
+  const std::optional<int> node_;
   std::mutex mutex_;
   std::unordered_map<void*, at::DataPtr> blocks_;
 };
 
 }  // namespace
 
-const std::shared_ptr<BufferPool>& page_locked_pool(c10::DeviceType type) {
+const std::shared_ptr<BufferPool>& page_locked_pool(c10::Device device) {
   static std::mutex mutex;
   // Leaked: blocks may be returned after static destruction, when drivers are gone.
-  static auto& pools = *new std::map<c10::DeviceType, std::shared_ptr<BufferPool>>();
+  static auto& pools =
+      *new std::map<std::pair<c10::DeviceType, std::optional<int>>, std::shared_ptr<BufferPool>>();
+  const std::optional<int> node = node_of_device(device);
   const std::lock_guard lock(mutex);
-  auto& pool = pools[type];
+  auto& pool = pools[{device.type(), node}];
   if (!pool) {
     constexpr std::size_t kLimit = std::size_t{1} << 30;
-    at::HostAllocator* const allocator = at::getHostAllocator(type);
+    at::HostAllocator* const allocator = at::getHostAllocator(device.type());
     pool = allocator == nullptr ? host_pool()
-                                : BufferPool::create(std::make_shared<PageLockedAllocator>(allocator), kLimit,
-                                                     Packing::kTogether);
+                                : BufferPool::create(std::make_shared<PageLockedAllocator>(allocator, node),
+                                                     kLimit, Packing::kTogether);
   }
   return pool;
 }
@@ -70,9 +78,11 @@ const std::shared_ptr<BufferPool>& pinned_pool() {
     // tensor does. (`lazyInitDevice` would be inlined here, with a symbol of torch's CUDA hooks.)
     (void)at::empty({1}, at::TensorOptions().pinned_memory(true));
     at::HostAllocator* const allocator = at::getHostAllocator(*type);
+    const c10::Device current(*type, at::accelerator::getDeviceIndex());
     return allocator == nullptr
                ? host_pool()
-               : BufferPool::create(std::make_shared<PageLockedAllocator>(allocator), 0, Packing::kApart);
+               : BufferPool::create(std::make_shared<PageLockedAllocator>(allocator, node_of_device(current)),
+                                    0, Packing::kApart);
   }());
   return pool;
 }

@@ -9,10 +9,11 @@ namespace torch_distinput {
 
 class BufferPool;
 
-/// The process-wide pool of page-locked memory, from which accelerators of `type` copy asynchronously. Its
-/// memory is from torch's host allocator for `type`, or ordinary memory if there is none. Keeps up to 1 GiB
-/// for reuse. Never destroyed. Safe from any thread.
-const std::shared_ptr<BufferPool>& page_locked_pool(c10::DeviceType type);
+/// The process-wide pool of page-locked memory, from which `device` copies asynchronously; devices of one
+/// type at one NUMA node share it. Its memory is from torch's host allocator for the type, or ordinary memory
+/// if there is none, and from the device's node where that is known. Keeps up to 1 GiB for reuse. Never
+/// destroyed. Safe from any thread.
+const std::shared_ptr<BufferPool>& page_locked_pool(c10::Device device);
 
 /// The process-wide pool of page-locked memory for tensors that users copy themselves. Each tensor has a
 /// block of its own, which returns to torch's host allocator at once: the allocator knows of users' copies

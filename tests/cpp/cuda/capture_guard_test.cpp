@@ -45,7 +45,7 @@ TEST_F(Guarded, ScopesNestAndRestoreTheMode) {
 }
 
 TEST_F(Guarded, PageLockedMemoryIsAllocatedUnderAGuard) {
-  for (const auto& pool : {page_locked_pool(c10::kPrivateUse1), pinned_pool()}) {
+  for (const auto& pool : {page_locked_pool({c10::kPrivateUse1, 0}), pinned_pool()}) {
     fake::reset();
     pool->acquire(std::size_t{3} << 20);
     EXPECT_GT(fake::counts().host_allocations, 0);

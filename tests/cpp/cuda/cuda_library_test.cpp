@@ -3,6 +3,7 @@
 #include "device/cuda_library.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "api/distributed_dataset.h"
+#include "device/transfer/device_node.h"
 #include "device/transfer/device_stager.h"
 #include "fake_cuda/fake_cuda.h"
 #include "fake_cuda/fake_driver.h"
@@ -112,6 +114,23 @@ TEST(CudaLibrary, MakesStreamsOnTheGivenDeviceAndRestoresTheThreadsDevice) {
   EXPECT_FALSE(fake_driver::has_context(0));
   EXPECT_EQ(fake_driver::current_device(), -1);
   EXPECT_EQ(cuda_library().functions->new_stream(7, &first), fake_driver::kInvalidDevice);
+}
+
+TEST(CudaLibrary, TellsTheNumaNodeOfADevice) {
+  const auto sysfs = std::filesystem::path(testing::TempDir()) / ("nodes_" + std::to_string(::getpid()));
+  const auto write = [&](const std::string& path, const std::string& text) {
+    std::filesystem::create_directories((sysfs / path).parent_path());
+    std::ofstream(sysfs / path) << text;
+  };
+  write("bus/pci/devices/0000:40:00.0/numa_node", "1\n");
+  write("devices/system/node/node0/cpulist", "0\n");
+  EXPECT_EQ(node_of_device(kFirst, sysfs), std::nullopt) << "of one node";
+  write("devices/system/node/node1/cpulist", "1\n");
+  EXPECT_EQ(node_of_device(kFirst, sysfs), 1);
+  EXPECT_EQ(node_of_device(kSecond, sysfs), std::nullopt) << "of which the kernel knows none";
+  EXPECT_EQ(node_of_device({c10::kCUDA, 7}, sysfs), std::nullopt) << "which is not there";
+  EXPECT_EQ(node_of_device(c10::kCPU, sysfs), std::nullopt);
+  std::filesystem::remove_all(sysfs);
 }
 
 TEST(CudaLibrary, KnowsWhichStreamsRecordGraphs) {
