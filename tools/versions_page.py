@@ -25,20 +25,20 @@ class Row:
     build: str
     cuda_library: str = "-"
     onetbb: str = "-"
-    compiler: str = "-"
     wheel: str = "no"
+    first_batch_seconds: str = "-"
     passed: str = "-"
     failed: str = "-"
     skipped: str = "-"
-    build_seconds: str = "-"
     test_seconds: str = "-"
     date: str = dataclasses.field(default_factory=_today)
 
     @property
     def key(self) -> tuple[tuple[int, ...], tuple[int, ...], str]:
         """The sort key. It leaves out Python's patch release, so that a new one replaces the row of the old one."""
-        python, torch = (tuple(map(int, text.split("+")[0].split("."))) for text in (self.python, self.torch))
-        return python[:2], torch, self.build.split()[0]
+        torch = tuple(map(int, self.torch.split("+")[0].split(".")))
+        minor, without_gil = int(self.python.split(".")[1].rstrip("t")), self.python.endswith("t")
+        return (3, minor, without_gil), torch, self.build.split()[0]
 
 
 @dataclasses.dataclass
@@ -68,9 +68,11 @@ def _table(kind: type[AnyRow]) -> str:
 
 
 HEAD = f"""# Versions
-What `make matrix` saw: a wheel built for each of these, installed into an environment of its own away from the source
-tree, and the fast Python tests (`-m "not slow"`) run against it. Seconds are those of the machine that did it, beside
-other work; they are no benchmark. Skipped are tests that need what the C++ tests build, a GPU or another torch.
+What `make matrix` saw: the wheel of `make wheel` for the Python, installed into an environment of its own away from the
+source tree, and the fast Python tests (`-m "not slow"`) run against it. A `t` behind the version of Python: without the
+GIL. First batch seconds: from the start of `pip install` of the wheel, oneTBB included, to the end of a program that
+reads a batch. Seconds are those of the machine that did it, beside other work; they are no benchmark. Skipped are tests
+that need other packages, what the C++ tests build, a GPU or another torch.
 
 {_table(Row)}"""
 

@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`make matrix` covers the declared versions and keeps one row for each combination."""
 
+import os
 import re
 import subprocess
 import sys
@@ -19,6 +20,7 @@ finally:
 
 DEFAULT = [matrix.Combination.parse(text) for text in matrix.DEFAULT]
 PYTHONS = {combination.python for combination in DEFAULT}
+WITH_GIL = {python for python in PYTHONS if not python.endswith("t")}
 MINORS = {combination.torch.rpartition(".")[0] for combination in DEFAULT}
 
 
@@ -36,14 +38,32 @@ def test_the_oldest_and_newest_declared_torch_are_covered_and_both_builds():
 
 def test_every_python_from_the_oldest_declared_one_is_covered():
     oldest = re.search(r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text())[1]
-    assert {f"3.{minor}" for minor in range(int(oldest), int(oldest) + len(PYTHONS))} == PYTHONS
+    assert {f"3.{minor}" for minor in range(int(oldest), int(oldest) + len(WITH_GIL))} == WITH_GIL
 
 
 def test_a_row_takes_the_place_of_the_one_about_the_same_combination():
     page = page_with("", Row("3.10.1", "2.9.1+cu130", "CUDA 13.0"), Row("3.9.2", "2.10.0", "CPU"))
-    page = page_with(page, Row("3.10.7", "2.9.1+cu130", "CUDA 13.0", wheel="yes"), Row("3.10.7", "2.9.1+cpu", "CPU"))
-    found = [(row.python, row.torch, row.wheel) for row in rows_of(page)]
-    assert found == [("3.9.2", "2.10.0", "no"), ("3.10.7", "2.9.1+cpu", "no"), ("3.10.7", "2.9.1+cu130", "yes")]
+    later = Row("3.10.7", "2.9.1+cu130", "CUDA 13.0", wheel="linux"), Row("3.10.7", "2.9.1+cpu", "CPU")
+    found = [(row.python, row.torch, row.wheel) for row in rows_of(page_with(page, *later))]
+    assert found == [("3.9.2", "2.10.0", "no"), ("3.10.7", "2.9.1+cpu", "no"), ("3.10.7", "2.9.1+cu130", "linux")]
+
+
+def test_a_python_without_the_gil_has_a_row_of_its_own():
+    page = ""
+    for python in ("3.13.5t", "3.13.0", "3.14.1", "3.13.6t"):
+        page = page_with(page, Row(python, "2.11.0", "CPU"))
+    assert [row.python for row in rows_of(page)] == ["3.13.0", "3.13.6t", "3.14.1"]
+
+
+def test_the_newest_wheel_for_a_python_is_taken(tmp_path: Path):
+    for age, name in enumerate(("0.2.0-cp312-cp312", "0.1.0-cp312-cp312", "0.2.0-cp313-cp313t", "0.2.0-cp313-cp313")):
+        wheel = tmp_path / f"torch_distinput-{name}-linux_x86_64.whl"
+        wheel.touch()
+        os.utime(wheel, (0, 100 - age))
+    assert matrix.wheel_for("cp312", tmp_path).name == "torch_distinput-0.2.0-cp312-cp312-linux_x86_64.whl"
+    assert "-cp313-cp313t-" in matrix.wheel_for("cp313t", tmp_path).name
+    with pytest.raises(matrix.Failure, match="no wheel for cp311: run make wheel"):
+        matrix.wheel_for("cp311", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +72,7 @@ def test_a_row_takes_the_place_of_the_one_about_the_same_combination():
         ("3.12:2.13:cuda", "combination '3.12:2.13:cuda': wanted PYTHON:TORCH:BUILD"),
         ("3.12:2.13.0:rocm", "combination '3.12:2.13.0:rocm': wanted PYTHON:TORCH:BUILD"),
         ("3.1:2.13.0:cpu", "3.1:2.13.0:cpu: no Python 3.1 among"),
+        ("3.1t:2.13.0:cpu", "3.1t:2.13.0:cpu: no Python 3.1t among"),
     ],
 )
 def test_a_combination_that_cannot_run_is_refused_by_name(tmp_path: Path, combination: str, said: str):
