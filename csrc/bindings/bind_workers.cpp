@@ -15,6 +15,7 @@
 
 #include "base/polling.h"
 #include "bindings/interpreter/gil.h"
+#include "bindings/interpreter/state_guard.h"
 #include "bindings/module.h"
 #include "bindings/page_locker.h"
 #include "bindings/workers/decoder.h"
@@ -337,16 +338,16 @@ void bind_workers(py::module_& module) {
            }),
            py::arg("fd"), py::arg("worker"), py::arg("pickle"), py::arg("unpickle"),
            "Attaches a process that was not forked from the consumer's; owns the descriptor `fd`.")
-      .def("receive", &BoundWorkerEnd::receive, py::arg("seconds"),
+      .def("receive", one_at_a_time(&BoundWorkerEnd::receive), py::arg("seconds"),
            "A tuple of the next task; None where none arrives within `seconds`: then memory that no batch "
            "uses is "
            "given back to the system.")
-      .def("send", &BoundWorkerEnd::send, py::arg("task"), py::arg("data"),
+      .def("send", one_at_a_time(&BoundWorkerEnd::send), py::arg("task"), py::arg("data"),
            "Sends the result of a task. Raises MemoryError where the shared memory is used up, and what "
            "pickling raises.")
-      .def("collate", &BoundWorkerEnd::collate, py::arg("samples"),
+      .def("collate", one_at_a_time(&BoundWorkerEnd::collate), py::arg("samples"),
            "torch's default_collate of a list of samples, for `send`; None where torch's own must be called.")
-      .def("announce", &BoundWorkerEnd::announce, py::arg("stack_fd"),
+      .def("announce", one_at_a_time(&BoundWorkerEnd::announce), py::arg("stack_fd"),
            "Tells the consumer this process's descriptor of the file to which it writes its stack.")
       .def_property_readonly("stopped", &BoundWorkerEnd::stopped,
                              "Whether the consumer has stopped the pool.");
@@ -363,29 +364,29 @@ void bind_workers(py::module_& module) {
       .def_property_readonly("fd", &BoundConsumerEnd::fd, "Descriptor of the memory; -1 once it is closed.")
       .def("close_fd", &BoundConsumerEnd::close_fd,
            "Closes the descriptor; to be called once all workers run.")
-      .def("send", &BoundConsumerEnd::send, py::arg("worker"), py::arg("task"),
+      .def("send", one_at_a_time(&BoundConsumerEnd::send), py::arg("worker"), py::arg("task"),
            "Sends a task to a worker; never waits.")
-      .def("pass_over", &BoundConsumerEnd::pass_over, py::arg("worker"),
+      .def("pass_over", one_at_a_time(&BoundConsumerEnd::pass_over), py::arg("worker"),
            "Tells a worker that the numbered tasks sent so far are not wanted: the results of those that it "
            "has "
            "not begun are None.")
-      .def("receive", &BoundConsumerEnd::receive,
+      .def("receive", one_at_a_time(&BoundConsumerEnd::receive),
            "The next task that was done and its result; None where there is none yet.")
-      .def("wait", &BoundConsumerEnd::wait, py::arg("seconds"),
+      .def("wait", one_at_a_time(&BoundConsumerEnd::wait), py::arg("seconds"),
            "Waits for a result, at most `seconds` and not longer than 50 ms; may return early.")
-      .def("unfinished", &BoundConsumerEnd::unfinished, py::arg("worker"),
+      .def("unfinished", one_at_a_time(&BoundConsumerEnd::unfinished), py::arg("worker"),
            "The tasks that were sent to a worker and whose results were not received, in order.")
-      .def("activity", &BoundConsumerEnd::activity, py::arg("worker"),
+      .def("activity", one_at_a_time(&BoundConsumerEnd::activity), py::arg("worker"),
            "What a worker does: whether it has begun at all; the number of its task, or None; for how many "
            "seconds; its descriptor given to `announce`, or -1.")
       .def(
-          "renew", &BoundConsumerEnd::renew, py::arg("worker"),
+          "renew", one_at_a_time(&BoundConsumerEnd::renew), py::arg("worker"),
           "Prepares another process for the place of a worker that has ended, whose results were all "
           "received: sends its unfinished tasks again. Returns the one that was to begin another epoch, with "
           "which the new worker begins anyway, or None.")
       .def("wake", &BoundConsumerEnd::wake, "Ends `wait` in another thread.")
       .def("stop", &BoundConsumerEnd::stop, "Tells the workers that nothing is wanted any more.")
-      .def("end", &BoundConsumerEnd::end,
+      .def("end", one_at_a_time(&BoundConsumerEnd::end),
            "Gives back the memory that no batch uses; to be called when no worker runs any more.")
       .def_property_readonly("own", &BoundConsumerEnd::own, "Whether this process made it, not a parent.")
       .def("worker", &BoundConsumerEnd::worker, py::arg("worker"), "The end of a worker, in its process.");

@@ -7,6 +7,7 @@
 #include <pybind11/stl.h>
 
 #include "bindings/interpreter/python_error.h"
+#include "bindings/interpreter/state_guard.h"
 #include "bindings/leaves/leaf.h"
 
 namespace torch_distinput {
@@ -160,37 +161,49 @@ ElementReader::ElementReader(std::string where, Lists lists, Objects objects,
     : where_(std::move(where)),
       lists_(lists),
       objects_(objects),
-      type_(std::move(declared)),
-      lists_in_known_(type_ ? Lists::kLeaf : lists) {
-  if (type_) known_ = &TreeSpec::of(type_->structure);
+      lists_in_known_(declared ? Lists::kLeaf : lists) {
+  if (!declared) return;
+  const TreeSpec& tree = TreeSpec::of(declared->structure);
+  known_ = std::make_shared<const Known>(Known{*std::move(declared), &tree});
 }
 
-Leaf ElementReader::read_leaf(PyObject* value, const UserObject* maker, const Structure& structure,
-                              std::size_t leaf, const std::string& row) const {
-  const bool same = type_ && type_->structure.get() == &structure;
-  Leaf result;
-  with_leaf_name(
-      structure, leaf, [&] { return where(row) + ": "; },
-      [&] { result = leaf_from_python(value, objects_, same ? &type_->leaves[leaf] : nullptr); });
+const ElementReader::Known* ElementReader::known() const {
+  const StateGuard guard;
+  return known_.get();
+}
+
+void ElementReader::learn(const Element& first) const {
+  auto known = std::make_shared<const Known>(Known{spec_of(first), &TreeSpec::of(first.structure())});
+  const StateGuard guard;
+  if (!known_) known_ = std::move(known);
+}
+
+Leaf ElementReader::read_leaf(PyObject* value, const UserObject* maker, const LeafSpec* like) const {
+  Leaf result = leaf_from_python(value, objects_, like);
   // The Python object of a dataset may be gone before C++ reads it.
   if (auto* const dataset = std::get_if<NodePtr>(&result)) *dataset = keep_code(std::move(*dataset), maker);
   return result;
 }
 
-Element ElementReader::read(py::handle value, const UserObject* maker, const std::string& row) {
+Element ElementReader::read(py::handle value, const UserObject* maker, const std::string& row) const {
+  const Known* const known = this->known();
   Flat flat;
-  if (known_ != nullptr && known_->match(value.ptr(), lists_in_known_, flat.leaves)) {
-    flat.structure = known_->structure();
+  const bool same = known != nullptr && known->tree->match(value.ptr(), lists_in_known_, flat.leaves);
+  if (same) {
+    flat.structure = known->type.structure;
   } else {
     flat = flatten(value, lists_, where(row));
-    if (known_ == nullptr) known_ = &TreeSpec::of(flat.structure);
   }
   std::vector<Leaf> leaves;
   leaves.reserve(flat.leaves.size());
-  for (PyObject* const leaf : flat.leaves)
-    leaves.push_back(read_leaf(leaf, maker, *flat.structure, leaves.size(), row));
+  const auto place = [&] { return where(row) + ": "; };
+  for (PyObject* const leaf : flat.leaves) {
+    const LeafSpec* const like = same ? &known->type.leaves[leaves.size()] : nullptr;
+    with_leaf_name(*flat.structure, leaves.size(), place,
+                   [&] { leaves.push_back(read_leaf(leaf, maker, like)); });
+  }
   Element element(std::move(flat.structure), std::move(leaves));
-  if (!type_) type_ = spec_of(element);
+  if (known == nullptr) learn(element);
   return element;
 }
 

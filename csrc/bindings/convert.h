@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,8 +31,8 @@ py::object element_to_python(Element&& element);
 /// element.
 py::object elements_to_python(std::span<Element> elements, const py::object& wrap);
 
-/// Reads Python values as elements. Remembers the structure of the first value: values of the same structure
-/// are read without building it again, and the keys of a dict keep the order of the first one.
+/// Reads Python values as elements, on any thread. Remembers the structure of the first value: values of the
+/// same structure are read without building it again, and the keys of a dict keep the order of the first one.
 class ElementReader {
  public:
   /// `where` begins the messages: "map(decode)". Values are expected to have the structure of `declared`; a
@@ -41,19 +42,25 @@ class ElementReader {
   /// `maker`: the callable that returned the value; null: none. `row`: what the value is for, in messages,
   /// such as `element 7`; empty: nothing. Throws c10::TypeError or c10::ValueError naming a leaf that cannot
   /// be read.
-  Element read(py::handle value, const UserObject* maker = nullptr, const std::string& row = {});
+  Element read(py::handle value, const UserObject* maker = nullptr, const std::string& row = {}) const;
 
  private:
-  Leaf read_leaf(PyObject* value, const UserObject* maker, const Structure& structure, std::size_t leaf,
-                 const std::string& row) const;
+  /// As declared, or as the first value.
+  struct Known {
+    ElementSpec type;
+    const TreeSpec* tree;
+  };
+  /// Null before the first value.
+  const Known* known() const;
+  void learn(const Element& first) const;
+  Leaf read_leaf(PyObject* value, const UserObject* maker, const LeafSpec* like) const;
   std::string where(const std::string& row) const { return row.empty() ? where_ : where_ + ": " + row; }
 
   std::string where_;
   Lists lists_;
   Objects objects_;
-  std::optional<ElementSpec> type_;  // as declared, or that of the first value
   Lists lists_in_known_;
-  const TreeSpec* known_ = nullptr;
+  mutable std::shared_ptr<const Known> known_;  // set once
 };
 
 /// Reads a nested structure of spec objects. `where` begins the messages. Throws c10::TypeError for other

@@ -51,7 +51,7 @@ class PythonFunction final : public Function, public PythonCode {
 
  private:
   Callable callable_;
-  mutable ElementReader results_;  // guarded by the GIL
+  ElementReader results_;
 };
 
 /// A callable from a list of elements to a sequence of as many results. Where it raises for several, it is
@@ -103,7 +103,7 @@ class PythonBlockFunction final : public Function, public PythonCode {
   }
 
   Callable callable_;
-  mutable ElementReader results_;  // guarded by the GIL
+  ElementReader results_;
 };
 
 class PythonGenerator final : public Generator {
@@ -207,7 +207,7 @@ class PythonRows final : public RowSource, public PythonCode {
  private:
   Callable rows_;
   std::int64_t size_;
-  mutable ElementReader reader_;  // guarded by the GIL
+  ElementReader reader_;
 };
 
 void check_callable(py::handle value, const std::string& op) {

@@ -216,7 +216,7 @@ class FunctionPool final : public FunctionProcesses {
   PyRef processes_;
   int count_;
   ForkGuard fork_guard_;
-  mutable ElementReader results_;  // guarded by the GIL
+  ElementReader results_;
   std::mutex starting_;
   std::unique_ptr<RunningProcesses> running_;  ///< null before the first call; leaked in a forked child
   std::atomic<std::int64_t> time_of_row_{0};   ///< ns, as the processes measure it; 0: not known yet

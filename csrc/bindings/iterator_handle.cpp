@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "bindings/interpreter/state_guard.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
@@ -25,7 +26,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kExitTime{1};
 
 constexpr const char* kShuttingDown = "Python is shutting down.";
-/// Guarded by the GIL.
+constexpr const char* kInUse = "another thread is using this iterator, which serves one thread at a time.";
+/// Guarded by the GIL, or by StateGuard.
 std::thread::id stopping_thread;
 
 /// For a daemon thread during shutdown, when Python has joined all other threads: Python would end this
@@ -35,7 +37,7 @@ std::thread::id stopping_thread;
   park_thread();
 }
 
-/// Guarded by the GIL; never destroyed, because iterators may outlive static objects.
+/// Guarded as `stopping_thread`; never destroyed, because iterators may outlive static objects.
 std::unordered_set<LiveIterator*>& live_iterators() {
   static auto* const iterators = new std::unordered_set<LiveIterator*>;
   return *iterators;
@@ -100,13 +102,17 @@ std::shared_ptr<Completion> start_detached(std::function<void()> work) {
 
 LiveIterator::LiveIterator(std::string name, CodeReferences code)
     : name_(std::move(name)), made_by_(::getpid()), code_(std::move(code)) {
+  const StateGuard guard;
   live_iterators().insert(this);
 }
 
 LiveIterator::~LiveIterator() { retire(); }
 
 void LiveIterator::retire() {
-  live_iterators().erase(this);
+  {
+    const StateGuard guard;
+    live_iterators().erase(this);
+  }
   code_.clear();
 }
 
@@ -115,9 +121,21 @@ void LiveIterator::enter() {
     throw FailedPreconditionError(name_ + ": the iterator was made before this process forked from process " +
                                   std::to_string(made_by_) + "; make a new one in the child.");
   }
-  if (refusal_ == kShuttingDown && std::this_thread::get_id() != stopping_thread) park_daemon();
-  TORCH_CHECK(refusal_ == nullptr, name_, ": ", refusal_);
-  refusal_ = "another thread is using this iterator, which serves one thread at a time.";
+  const char* refusal = nullptr;
+  bool daemon = false;
+  {
+    const StateGuard guard;
+    refusal = refusal_;
+    daemon = refusal == kShuttingDown && std::this_thread::get_id() != stopping_thread;
+    if (refusal == nullptr) refusal_ = kInUse;
+  }
+  if (daemon) park_daemon();
+  TORCH_CHECK(refusal == nullptr, name_, ": ", refusal);
+}
+
+void LiveIterator::leave() noexcept {
+  const StateGuard guard;
+  refusal_ = nullptr;
 }
 
 void LiveIterator::rethrow(const PythonError& error) {
@@ -161,12 +179,15 @@ void run_close_briefly(std::function<void()> close) noexcept {
 }
 
 void stop_live_iterators() {
-  stopping_thread = std::this_thread::get_id();
   std::vector<std::function<void()>> stoppers;
-  for (LiveIterator* const iterator : live_iterators()) {
-    if (iterator->inherited() || iterator->refusal_ != nullptr) continue;
-    iterator->refusal_ = kShuttingDown;
-    stoppers.push_back(iterator->stopper());
+  {
+    const StateGuard guard;
+    stopping_thread = std::this_thread::get_id();
+    for (LiveIterator* const iterator : live_iterators()) {
+      if (iterator->inherited() || iterator->refusal_ != nullptr) continue;
+      iterator->refusal_ = kShuttingDown;
+      stoppers.push_back(iterator->stopper());
+    }
   }
   const auto deadline = Clock::now() + kExitTime;
   const GilRelease release;

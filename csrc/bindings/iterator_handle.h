@@ -41,7 +41,7 @@ class LiveIterator {
   /// another thread is inside the iterator or Python shuts down.
   void enter();
   /// Ends a call.
-  void leave() noexcept { refusal_ = nullptr; }
+  void leave() noexcept;
   /// Throws the exception of a callable and keeps it here. The library keeps it too, to throw it again, but
   /// only the reference that is kept here is visible to the garbage collector.
   [[noreturn]] void rethrow(const PythonError& error);

@@ -21,7 +21,8 @@ void show_in_package(const py::module_& module) {
 }  // namespace
 }  // namespace torch_distinput
 
-PYBIND11_MODULE(_C, module) {
+// Without a GIL, too: what the bindings share is guarded, see state_guard.h.
+PYBIND11_MODULE(_C, module, py::mod_gil_not_used()) {
   using namespace torch_distinput;
   module.doc() =
       "The native library as Python sees it. Use the package torch_distinput, which is built on it.";

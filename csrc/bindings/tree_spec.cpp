@@ -7,6 +7,7 @@
 
 #include "bindings/interpreter/py_ref.h"
 #include "bindings/interpreter/python_error.h"
+#include "bindings/interpreter/state_guard.h"
 
 namespace torch_distinput {
 namespace {
@@ -111,10 +112,15 @@ py::object checked(PyObject* made) {
 const TreeSpec& TreeSpec::of(const StructurePtr& structure) {
   // Never destroyed: it holds Python objects, and the interpreter ends before static objects are destroyed.
   static auto* const known = new std::unordered_map<const Structure*, std::unique_ptr<const TreeSpec>>;
-  const auto found = known->find(structure.get());
-  if (found != known->end()) return *found->second;
+  {
+    const StateGuard guard;
+    const auto found = known->find(structure.get());
+    if (found != known->end()) return *found->second;
+  }
   std::unique_ptr<const TreeSpec> made(new TreeSpec(structure));
-  return *known->emplace(structure.get(), std::move(made)).first->second;
+  const StateGuard guard;
+  return *known->try_emplace(structure.get(), std::move(made))
+              .first->second;  // another thread may have been first
 }
 
 TreeSpec::TreeSpec(StructurePtr structure)

@@ -8,6 +8,7 @@
 
 #include "bindings/collected.h"
 #include "bindings/interpreter/gil.h"
+#include "bindings/interpreter/state_guard.h"
 #include "torch_distinput/error.h"
 #include "torch_distinput/function.h"
 
@@ -18,21 +19,33 @@ class Box {
  public:
   Box(py::object object, CodeReferences references, Box* maker)
       : object_(std::move(object)), references_(std::move(references)), maker_(maker) {
-    if (maker_ != nullptr) maker_->below_.push_back(this);
+    if (maker_ == nullptr) return;
+    const StateGuard guard;
+    maker_->below_.push_back(this);
   }
   ~Box() {
+    const StateGuard guard;
     for (Box* const box : below_) box->maker_ = nullptr;
     if (maker_ != nullptr) std::erase(maker_->below_, this);
   }
   Box(const Box&) = delete;
   Box& operator=(const Box&) = delete;
 
-  const py::object& object() const noexcept { return object_; }
+  py::object object() const noexcept {
+    const StateGuard guard;
+    return object_;
+  }
   py::object self() const { return py::reinterpret_borrow<py::object>(self_); }
   /// Sets the Python object of a new box.
   void set_self(py::handle self) noexcept { self_ = self.ptr(); }
-  void add_handle() noexcept { ++handles_; }
-  void remove_handle() noexcept { --handles_; }
+  void add_handle() noexcept {
+    const StateGuard guard;
+    ++handles_;
+  }
+  void remove_handle() noexcept {
+    const StateGuard guard;
+    --handles_;
+  }
 
   int traverse(visitproc visit, void* arg) const {
     Py_VISIT(object_.ptr());
@@ -43,7 +56,9 @@ class Box {
   }
   void clear() {
     references_.clear();
-    const py::object dropped = std::move(object_);
+    py::object dropped;
+    const StateGuard guard;
+    dropped = std::move(object_);
   }
 
  private:

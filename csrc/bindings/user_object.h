@@ -25,7 +25,7 @@
 ///   callable, which reports C++'s references to them.
 ///
 /// A box that the collector clears is empty: later calls throw. Only threads that are about to be stopped can
-/// make such calls. Everything here is guarded by the GIL.
+/// make such calls. What boxes share is guarded by the GIL, or by StateGuard.
 
 namespace torch_distinput {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <ATen/ops/stack.h>
+#include <pybind11/gil_safe_call_once.h>
 
 #include "bindings/interpreter/python_error.h"
 #include "bindings/interpreter/torch_tensor.h"
@@ -69,9 +70,11 @@ at::Tensor dense_from(PyObject* value) {
 
 /// The class `torch_distinput.Dataset`. Its module imports this one, so it is looked up when first needed.
 py::handle dataset_class() {
-  static PyObject* const kept =
-      py::object(py::module_::import("torch_distinput.datasets._dataset").attr("Dataset")).release().ptr();
-  return kept;
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> kept;
+  const auto look_up = [] {
+    return py::object(py::module_::import("torch_distinput.datasets._dataset").attr("Dataset"));
+  };
+  return kept.call_once_and_store_result(look_up).get_stored();
 }
 
 /// Numpy arrays of strings are read as Python strings.

@@ -3,11 +3,13 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "bindings/interpreter/state_guard.h"
 #include "bindings/interpreter/torch_tensor.h"
 
 namespace torch_distinput {
@@ -82,17 +84,24 @@ py::object Decoder::next() {
   throw std::runtime_error("workers: a message has an unknown tag");
 }
 
-py::object Decoder::named_tuple() {
-  static auto* const classes = new std::map<std::string, PyObject*, std::less<>>;
-  const std::string_view text = tree_.string();
-  auto known = classes->find(text);
-  if (known == classes->end()) {
-    py::object type = unpickle_(bytes_of(text), py::none());
-    known = classes->emplace(std::string(text), type.release().ptr()).first;
+/// Classes are unpickled once.
+py::object Decoder::class_of(std::string_view text) {
+  static auto* const classes = new std::map<std::string, py::object, std::less<>>;
+  {
+    const StateGuard guard;
+    const auto known = classes->find(text);
+    if (known != classes->end()) return known->second;
   }
+  py::object type = unpickle_(bytes_of(text), py::none());
+  const StateGuard guard;
+  return classes->try_emplace(std::string(text), std::move(type)).first->second;
+}
+
+py::object Decoder::named_tuple() {
+  const py::object type = class_of(tree_.string());
   py::tuple values(tree_.length());
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = next();
-  return owned(PyObject_Call(known->second, values.ptr(), nullptr));
+  return owned(PyObject_Call(type.ptr(), values.ptr(), nullptr));
 }
 
 py::object Decoder::tensor() {

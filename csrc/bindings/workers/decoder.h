@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include <c10/core/Allocator.h>
 #include <pybind11/pybind11.h>
@@ -33,6 +34,7 @@ class Decoder {
   pybind11::object next();
 
  private:
+  pybind11::object class_of(std::string_view text);
   pybind11::object named_tuple();
   pybind11::object tensor();
   c10::DataPtr hold(std::uint64_t offset) const;

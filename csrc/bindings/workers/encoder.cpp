@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "bindings/interpreter/state_guard.h"
 #include "bindings/interpreter/torch_tensor.h"
 #include "bindings/workers/copy_past_caches.h"
 
@@ -198,15 +199,20 @@ bool Encoder::add_dict(PyObject* dict, int depth) {
 /// Classes are pickled once: by reference, which needs an import at the destination.
 bool Encoder::add_class(PyTypeObject* type) {
   static auto* const pickled = new std::map<PyTypeObject*, std::string>;
-  const auto known = pickled->find(type);
-  if (known != pickled->end()) {
-    tree_.string(known->second);
-    return true;
+  {
+    const StateGuard guard;
+    const auto known = pickled->find(type);
+    if (known != pickled->end()) {
+      tree_.string(known->second);
+      return true;
+    }
   }
   const auto object = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(type));
   const auto text = pickle_(object, py::none()).cast<std::string>();
   object.inc_ref();  // so that no other object gets its address
-  tree_.string(pickled->emplace(type, text).first->second);
+  tree_.string(text);
+  const StateGuard guard;
+  pickled->emplace(type, text);
   return true;
 }
 

@@ -2,6 +2,7 @@
 #include "bindings/workers/row_view.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string_view>
 
 #include "bindings/interpreter/torch_tensor.h"
@@ -20,13 +21,14 @@ struct NumpyTypes {
 };
 
 const NumpyTypes* numpy_types() {
-  static const NumpyTypes* types = nullptr;
-  if (types != nullptr) return types;
+  static std::atomic<const NumpyTypes*> types = nullptr;
+  if (const NumpyTypes* const known = types.load(std::memory_order_acquire)) return known;
   PyObject* const numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
   if (numpy == nullptr || !py::hasattr(numpy, "memmap")) return nullptr;
   const auto get = [numpy](const char* name) { return py::getattr(numpy, name).release().ptr(); };
-  types = new NumpyTypes{get("ndarray"), get("memmap"), get("number"), get("bool_")};
-  return types;
+  const auto* const made = new NumpyTypes{get("ndarray"), get("memmap"), get("number"), get("bool_")};
+  types.store(made, std::memory_order_release);  // of two threads the later: both keep the same classes
+  return made;
 }
 
 std::optional<at::ScalarType> dtype_of(std::string_view format) {
