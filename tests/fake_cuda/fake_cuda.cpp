@@ -25,6 +25,7 @@ constexpr CudaFunctions kFunctions{
     check_device,
     exchange_capture_mode,
     new_stream,
+    pci_address,
     capture_status,
     [](const UnpackImages*, void*) { return kNotSupported; },
     [](const std::int32_t*, std::int32_t) { return kNotSupported; },
