@@ -5,6 +5,8 @@ import gc
 import multiprocessing
 import os
 import random
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -270,6 +272,17 @@ def test_iterators_are_freed_with_their_last_reference(name, taken):
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_iterator_that_lives_until_the_interpreter_ends_says_nothing(workers):
+    program = f"""
+import multiprocessing, torch_distinput as tdi
+iterator = iter(tdi.DataLoader(list(range(50)), 5, num_workers={workers}))
+next(iterator)
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stderr == ""
 
 
 def test_a_finalizer_leaves_torchs_generators_alone():

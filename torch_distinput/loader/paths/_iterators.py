@@ -165,9 +165,11 @@ class LoaderIter(_BaseDataLoaderIter):
         self._position = copy.copy(self._position)  # `next` marks the copy as finished, not the loader's position
 
     def _let_go(self) -> None:
-        with contextlib.suppress(Exception):  # the iterator may be half made, or the interpreter may be exiting
+        try:  # not `suppress`: at the interpreter's exit, names of modules are gone
             self._progress.keep_stats(self._position, self.stats())
             self._position.let_go()
+        except Exception:  # noqa: BLE001 - the iterator may be half made, or the interpreter exiting
+            pass
 
     def __del__(self) -> None:
         self._let_go()
