@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace torch_distinput {
 
@@ -12,7 +11,7 @@ FrameSender::FrameSender(RingCounters& counters, char* bytes, std::uint64_t capa
 
 std::uint64_t FrameSender::room() const noexcept {
   return capacity_ - (counters_->written.load(std::memory_order_relaxed) -
-                      counters_->read.load(std::memory_order_acquire));
+                      counters_->read.load(std::memory_order_seq_cst));
 }
 
 void FrameSender::write(std::string_view bytes) noexcept {
@@ -31,6 +30,18 @@ void FrameSender::send(std::string_view frame) {
 }
 
 bool FrameSender::flush() {
+  bool any = write_what_fits();
+  if (!empty() && counters_->waits.load(std::memory_order_relaxed) == 0) {
+    counters_->waits.store(1, std::memory_order_seq_cst);
+    any = write_what_fits() || any;  // the reader may have made room before it saw that
+  }
+  if (empty() && counters_->waits.load(std::memory_order_relaxed) != 0) {
+    counters_->waits.store(0, std::memory_order_relaxed);
+  }
+  return any;
+}
+
+bool FrameSender::write_what_fits() {
   const std::size_t left = backlog_.size() - flushed_;
   const std::uint64_t free = room();
   // What fits into an empty ring waits until all of it fits, so that a frame is written as a whole.
@@ -57,24 +68,25 @@ FrameReceiver::FrameReceiver(RingCounters& counters, const char* bytes, std::uin
 std::uint64_t FrameReceiver::take(std::string& target, std::uint64_t size) {
   const std::uint64_t read = counters_->read.load(std::memory_order_relaxed);
   size = std::min(size, counters_->written.load(std::memory_order_acquire) - read);
+  if (size == 0) return 0;
   const std::uint64_t at = read % capacity_;
   const std::uint64_t first = std::min(size, capacity_ - at);
   target.append(bytes_ + at, first).append(bytes_, size - first);
-  counters_->read.store(read + size, std::memory_order_release);
+  counters_->read.store(read + size, std::memory_order_seq_cst);
   return size;
 }
 
 bool FrameReceiver::receive(std::string& frame, bool& made_room) {
   std::uint64_t length = 0;
-  made_room = false;
-  if (length_.size() < sizeof(length)) {
-    made_room = take(length_, sizeof(length) - length_.size()) > 0;
-    if (length_.size() < sizeof(length)) return false;
+  std::uint64_t taken = take(length_, sizeof(length) - length_.size());
+  if (length_.size() == sizeof(length)) {
+    std::memcpy(&length, length_.data(), sizeof(length));
+    taken += take(partial_, length - partial_.size());
   }
-  std::memcpy(&length, length_.data(), sizeof(length));
-  made_room = take(partial_, length - partial_.size()) > 0 || made_room;
-  if (partial_.size() < length) return false;
-  frame = std::exchange(partial_, {});
+  made_room = taken > 0 && counters_->waits.load(std::memory_order_seq_cst) != 0;
+  if (length_.size() < sizeof(length) || partial_.size() < length) return false;
+  frame.swap(partial_);
+  partial_.clear();
   length_.clear();
   return true;
 }

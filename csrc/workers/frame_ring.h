@@ -15,6 +15,7 @@ namespace torch_distinput {
 /// bytes are an empty ring.
 struct RingCounters {
   alignas(64) std::atomic<std::uint64_t> written;
+  std::atomic<std::uint32_t> waits;  // whether the writer has more than fits, and waits for the reader
   alignas(64) std::atomic<std::uint64_t> read;
 };
 
@@ -36,6 +37,7 @@ class TDI_API FrameSender {
  private:
   std::uint64_t room() const noexcept;
   void write(std::string_view bytes) noexcept;
+  bool write_what_fits();
 
   RingCounters* counters_;
   char* bytes_;
@@ -50,7 +52,7 @@ class TDI_API FrameReceiver {
   FrameReceiver(RingCounters& counters, const char* bytes, std::uint64_t capacity);
 
   /// Moves the next frame to `frame`; false if none has arrived as a whole. Sets `made_room` to whether bytes
-  /// were taken out of the ring.
+  /// were taken out of the ring whose room the writer waits for.
   bool receive(std::string& frame, bool& made_room);
   /// Drops what has arrived. REQUIRES: the writer has ended.
   void clear() noexcept;

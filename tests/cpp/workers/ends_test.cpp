@@ -117,6 +117,19 @@ TEST_F(WorkerEndsTest, TasksAndResultsMayBeLargerThanTheRings) {
   memory_->stop();
 }
 
+TEST_F(WorkerEndsTest, ReceivingAResultWakesItsWorkerOnlyIfThatWaitsForRoom) {
+  WorkerEnd worker(memory_, 0);
+  std::string result;
+  const Bell& bell = memory_->control(0).to_worker;
+  const std::uint32_t heard = bell.listen();
+  worker.send("result");
+  ASSERT_EQ(consumer_.receive(result), 0);
+  EXPECT_EQ(bell.listen(), heard);
+  worker.send(std::string(2 * WorkerMemory::kRing, 'l'));
+  EXPECT_EQ(consumer_.receive(result), -1);
+  EXPECT_NE(bell.listen(), heard);
+}
+
 TEST_F(WorkerEndsTest, AnUnrelatedProcessAttachesByDescriptor) {
   const ChildProcess worker([&] { echo(WorkerMemory::attach(::dup(memory_->segment().fd())), 0); });
   consumer_.send(0, "hello");

@@ -66,6 +66,21 @@ TEST_F(FrameRingTest, AFrameThatFitsIsNeverSeenInPart) {
   EXPECT_EQ(frame, std::string(40, 'b'));
 }
 
+TEST_F(FrameRingTest, TheReaderIsToldOfRoomOnlyWhileTheWriterWaitsForIt) {
+  std::string frame;
+  bool made_room = true;
+  sender_.send("fits");
+  ASSERT_TRUE(receiver_.receive(frame, made_room));
+  EXPECT_FALSE(made_room);
+  sender_.send(std::string(40, 'a'));
+  sender_.send(std::string(40, 'b'));  // waits in the backlog
+  ASSERT_TRUE(receiver_.receive(frame, made_room));
+  EXPECT_TRUE(made_room);
+  ASSERT_TRUE(sender_.flush());
+  ASSERT_TRUE(receiver_.receive(frame, made_room));
+  EXPECT_FALSE(made_room);
+}
+
 TEST_F(FrameRingTest, EmptyFramesAreFrames) {
   std::string frame = "before";
   bool made_room = false;
