@@ -42,12 +42,12 @@ std::optional<RowView> row_of(PyObject* value, bool tensor) {
 
 bool Encoder::add_collated(py::handle samples) {
   if (!PyList_CheckExact(samples.ptr()) || PyList_GET_SIZE(samples.ptr()) == 0) return false;
-  PyObject* const* const items = PySequence_Fast_ITEMS(samples.ptr());
-  const std::vector<PyObject*> rows(items, items + PyList_GET_SIZE(samples.ptr()));
+  // Pickling a class may run users' code, which may change the list.
+  const auto held = py::reinterpret_steal<py::object>(PyList_AsTuple(samples.ptr()));
+  if (!held) throw py::error_already_set();
+  PyObject* const* const items = PySequence_Fast_ITEMS(held.ptr());
+  const std::vector<PyObject*> rows(items, items + PyTuple_GET_SIZE(held.ptr()));
   const Mark before = mark();
-  keep(py::reinterpret_borrow<py::object>(samples));
-  // Users' code may change the list before the message is made, so the items are held one by one.
-  for (PyObject* const row : rows) keep(py::reinterpret_borrow<py::object>(row));
   if (Collation(*this).add(rows, true, 0)) return true;
   rewind(before);
   return false;
@@ -109,7 +109,8 @@ bool Collation::add_rows(const std::vector<PyObject*>& samples) {
       return false;
     }
     copy.rows.push_back(row->data);
-    if (row->owner) to_.keep(std::move(row->owner));
+    // Users' code may let go of the sample before the message is made.
+    to_.keep(row->owner ? std::move(row->owner) : py::reinterpret_borrow<py::object>(sample));
   }
   if (!dense) {
     copy.sizes = first->sizes;

@@ -1,13 +1,15 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/workers/decoder.h"
 
+#include <cstdint>
+#include <cstring>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
 
 #include "bindings/interpreter/state_guard.h"
 #include "bindings/interpreter/torch_tensor.h"
@@ -17,6 +19,9 @@ namespace torch_distinput {
 namespace py = pybind11;
 
 namespace {
+
+/// Tensors of no more dimensions are made without memory for their sizes.
+constexpr unsigned kUsualDims = 5;
 
 py::object owned(PyObject* object) {
   if (object == nullptr) throw py::error_already_set();
@@ -47,14 +52,13 @@ py::object Decoder::next() {
     case Tag::kBytes:
       return bytes_of(tree_.string());
     case Tag::kInts:
+      return ints();
     case Tag::kNones:
     case Tag::kList: {
       const auto size = static_cast<Py_ssize_t>(tree_.length());
       py::object list = owned(PyList_New(size));
       for (Py_ssize_t i = 0; i < size; ++i) {
-        py::object item = tag == Tag::kList    ? next()
-                          : tag == Tag::kNones ? py::none()
-                                               : owned(PyLong_FromLongLong(tree_.number<std::int64_t>()));
+        py::object item = tag == Tag::kList ? next() : py::none();
         PyList_SET_ITEM(list.ptr(), i, item.release().ptr());
       }
       return list;
@@ -84,6 +88,19 @@ py::object Decoder::next() {
   throw std::runtime_error("workers: a message has an unknown tag");
 }
 
+py::object Decoder::ints() {
+  const std::size_t size = tree_.length();
+  const char* from = tree_.bytes(size * sizeof(std::int64_t)).data();
+  py::object list = owned(PyList_New(static_cast<Py_ssize_t>(size)));
+  for (std::size_t i = 0; i < size; ++i, from += sizeof(std::int64_t)) {
+    std::int64_t number = 0;
+    std::memcpy(&number, from, sizeof(number));
+    PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i),
+                    owned(PyLong_FromLongLong(number)).release().ptr());
+  }
+  return list;
+}
+
 /// Classes are unpickled once.
 py::object Decoder::class_of(std::string_view text) {
   static auto* const classes = new std::map<std::string, py::object, std::less<>>;
@@ -107,7 +124,7 @@ py::object Decoder::named_tuple() {
 py::object Decoder::tensor() {
   const auto dtype = static_cast<at::ScalarType>(tree_.number<std::int8_t>());
   const std::size_t dims = tree_.length();
-  std::vector<std::int64_t> sizes(dims), strides(dims);
+  c10::SmallVector<std::int64_t, kUsualDims> sizes(dims), strides(dims);
   for (std::int64_t& size : sizes) size = tree_.number<std::int64_t>();
   for (std::int64_t& stride : strides) stride = tree_.number<std::int64_t>();
   const auto bytes = tree_.number<std::uint64_t>();

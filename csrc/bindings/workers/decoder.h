@@ -34,6 +34,7 @@ class Decoder {
   pybind11::object next();
 
  private:
+  pybind11::object ints();
   pybind11::object class_of(std::string_view text);
   pybind11::object named_tuple();
   pybind11::object tensor();

@@ -82,11 +82,11 @@ void Encoder::rewind(const Mark& mark) {
 }
 
 void Encoder::add(py::handle value) {
-  if (py::isinstance<Collated>(value)) return add(std::move(value.cast<Collated&>().encoder));
   const Mark before = mark();
   met_.clear();
   if (add_native(value.ptr(), 0)) return;
   rewind(before);
+  if (py::isinstance<Collated>(value)) return add(std::move(value.cast<Collated&>().encoder));
   add_pickled(value);
 }
 
@@ -159,21 +159,27 @@ bool Encoder::add_list(PyObject* list, int depth) {
     tree_.length(static_cast<std::size_t>(size));
     return true;
   }
-  if (PyLong_CheckExact(first)) {
-    const std::size_t before = tree_.text().size();
-    tree_.tag(Tag::kInts);
-    tree_.length(static_cast<std::size_t>(size));
-    const bool all = std::all_of(items, items + size, [this](PyObject* item) {
-      int overflow = 0;
-      if (!PyLong_CheckExact(item)) return false;
-      tree_.number<std::int64_t>(PyLong_AsLongLongAndOverflow(item, &overflow));
-      return overflow == 0;
-    });
-    if (all) return true;
-    tree_.cut(before);
-  }
+  if (PyLong_CheckExact(first) && add_ints(items, static_cast<std::size_t>(size))) return true;
   tree_.tag(Tag::kList);
   return add_values(list, depth);
+}
+
+/// Appends a list of `items`; returns false, with nothing appended, where one of them is no int64.
+bool Encoder::add_ints(PyObject* const* items, std::size_t size) {
+  const std::size_t before = tree_.text().size();
+  tree_.tag(Tag::kInts);
+  tree_.length(size);
+  char* next = tree_.space(size * sizeof(std::int64_t));
+  const bool all = std::all_of(items, items + size, [&next](PyObject* item) {
+    if (!PyLong_CheckExact(item)) return false;
+    int overflow = 0;
+    const std::int64_t number = PyLong_AsLongLongAndOverflow(item, &overflow);
+    std::memcpy(next, &number, sizeof(number));
+    next += sizeof(number);
+    return overflow == 0;
+  });
+  if (!all) tree_.cut(before);
+  return all;
 }
 
 bool Encoder::add_values(PyObject* sequence, int depth) {

@@ -1,13 +1,16 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <deque>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
 #include <pybind11/pybind11.h>
 
 #include "bindings/workers/tree.h"
@@ -21,10 +24,36 @@ namespace py = pybind11;
 struct RowsCopy {
   std::uint64_t offset;
   std::uint64_t row_bytes;
-  std::vector<const char*> rows;
+  c10::SmallVector<const char*, 1> rows;
   std::vector<std::int64_t> sizes;    // empty: each row is dense
   std::vector<std::int64_t> strides;  // of all rows
   std::int64_t element;
+};
+
+/// Objects that were met in a value. Most values have few, which are found sooner one by one than by a hash.
+class MetObjects {
+ public:
+  /// Whether `object` had not been met before.
+  bool insert(const void* object) {
+    if (few_.size() == kFew) return many_.insert(object).second && !among_few(object);
+    if (among_few(object)) return false;
+    few_.push_back(object);
+    return true;
+  }
+  void clear() {
+    few_.clear();
+    if (!many_.empty()) many_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kFew = 16;
+
+  bool among_few(const void* object) const {
+    return std::find(few_.begin(), few_.end(), object) != few_.end();
+  }
+
+  c10::SmallVector<const void*, kFew> few_;
+  std::unordered_set<const void*> many_;
 };
 
 /// A value on its way to another process: its tree, and what must be copied beside it. Holds what it reads
@@ -66,6 +95,7 @@ class Encoder {
 
   bool add_native(PyObject* value, int depth);
   bool add_list(PyObject* value, int depth);
+  bool add_ints(PyObject* const* items, std::size_t size);
   bool add_dict(PyObject* value, int depth);
   bool add_named_tuple(PyObject* value, int depth);
   bool add_values(PyObject* sequence, int depth);
@@ -73,7 +103,7 @@ class Encoder {
   void add_pickled(py::handle value);
   bool add_class(PyTypeObject* type);
   /// Whether `object` is met for the first time: what is met twice must be one object at its destination too.
-  bool is_first(const void* object) { return met_.insert(object).second; }
+  bool is_first(const void* object) { return met_.insert(object); }
 
   void tensor_head(at::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                    std::uint64_t bytes, std::uint64_t offset);
@@ -87,9 +117,9 @@ class Encoder {
   std::uint64_t bytes_ = 0;
   std::vector<RowsCopy> copies_;
   std::vector<py::object> owners_;
-  std::deque<std::vector<char>> numbers_;
+  std::vector<std::vector<char>> numbers_;
   std::vector<py::buffer_info> buffers_;
-  std::unordered_set<const void*> met_;
+  MetObjects met_;
 };
 
 /// A batch that `Encoder::add_collated` has made, on its way from a collate_fn to the message.

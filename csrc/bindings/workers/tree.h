@@ -46,6 +46,11 @@ class TreeWriter {
     text_.append(value);
   }
   void bytes(std::string_view value) { text_.append(value); }
+  /// Appends `size` bytes, which the caller writes before the next call.
+  char* space(std::size_t size) {
+    text_.resize(text_.size() + size);
+    return text_.data() + text_.size() - size;
+  }
 
   const std::string& text() const noexcept { return text_; }
   void cut(std::size_t size) { text_.resize(size); }
@@ -67,6 +72,7 @@ class TreeReader {
   }
   std::size_t length() { return number<std::uint64_t>(); }
   std::string_view string() { return take(length()); }
+  std::string_view bytes(std::size_t size) { return take(size); }
 
  private:
   std::string_view take(std::size_t size) {

@@ -3,6 +3,7 @@
 
 import collections
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -158,6 +159,31 @@ def test_objects_that_occur_twice_are_one_object():
     odd = sent([Odd(tensor=tensor, array=np.arange(500))])[0]
     assert odd.tensor.equal(tensor) and odd.array.tolist() == list(range(500))
     odd.array += 1  # memory of its own, which may be written to
+
+
+@pytest.mark.parametrize("count", [2, 15, 16, 17, 18, 40])
+def test_of_many_objects_each_that_occurs_twice_is_one_object(count):
+    for again in range(count):
+        values = [[i] for i in range(count)]
+        received = sent([*values, values[again]])
+        assert received == [*values, values[again]]
+        assert received[-1] is received[again]
+
+
+@pytest.mark.parametrize("part", [False, True], ids=["a row", "a part of a row"])
+def test_what_a_batch_copies_lives_until_it_is_sent(part):
+    tensor = torch.ones(3)
+    samples, alive = [[tensor] if part else tensor], weakref.ref(tensor)
+    del tensor
+    collated = WORKER.collate(samples)
+    if part:
+        samples[0].clear()
+    samples.clear()
+    gc.collect()
+    assert alive() is not None
+    received = sent(collated)
+    assert (received[0] if part else received).equal(torch.ones(1, 3))
+    assert alive() is None
 
 
 def test_a_gradient_flag_and_sparse_layouts_arrive():
