@@ -139,6 +139,8 @@ bool Encoder::add_native(PyObject* value, int depth) {
     return beside_ && is_first(value) && add_tensor(unwrap_tensor(value));
   } else if (PyTuple_Check(value)) {
     return add_named_tuple(value, depth);
+  } else if (!beside_ && PyMemoryView_Check(value)) {
+    return add_int_memory(*PyMemoryView_GET_BUFFER(value));
   } else {
     return false;
   }
@@ -180,6 +182,17 @@ bool Encoder::add_ints(PyObject* const* items, std::size_t size) {
   });
   if (!all) tree_.cut(before);
   return all;
+}
+
+bool Encoder::add_int_memory(const Py_buffer& memory) {
+  const std::string_view format = memory.format == nullptr ? "B" : memory.format;
+  if (memory.ndim != 1 || (format != "l" && format != "q") || PyBuffer_IsContiguous(&memory, 'C') == 0) {
+    return false;
+  }
+  tree_.tag(Tag::kInts);
+  tree_.length(static_cast<std::size_t>(memory.len) / sizeof(std::int64_t));
+  tree_.bytes({static_cast<const char*>(memory.buf), static_cast<std::size_t>(memory.len)});
+  return true;
 }
 
 bool Encoder::add_values(PyObject* sequence, int depth) {

@@ -62,7 +62,8 @@ class Encoder {
  public:
   /// `pickle(value, buffers)` returns `value` as bytes and appends objects with a buffer to the list
   /// `buffers`, which are not in the bytes; with None for a list everything is in the bytes.
-  /// `beside`: whether there is memory beside the tree.
+  /// `beside`: whether there is memory beside the tree. There is none beside a task, in which a memoryview of
+  /// int64 stands for the list of its numbers.
   Encoder(py::object pickle, bool beside) : pickle_(std::move(pickle)), beside_(beside) {}
 
   Encoder(Encoder&&) noexcept = default;
@@ -96,6 +97,7 @@ class Encoder {
   bool add_native(PyObject* value, int depth);
   bool add_list(PyObject* value, int depth);
   bool add_ints(PyObject* const* items, std::size_t size);
+  bool add_int_memory(const Py_buffer& memory);
   bool add_dict(PyObject* value, int depth);
   bool add_named_tuple(PyObject* value, int depth);
   bool add_values(PyObject* sequence, int depth);

@@ -22,7 +22,7 @@ enum class Tag : std::uint8_t {
   kFloat,       // double
   kStr,         // length, UTF-8
   kBytes,       // length, bytes
-  kInts,        // length, int64 each: a list of ints
+  kInts,        // length, int64 each: a list of ints, or memory of int64 among the indices of a task
   kNones,       // length: a list of None
   kList,        // length, values
   kTuple,       // length, values

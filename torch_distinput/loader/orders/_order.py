@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
@@ -18,6 +19,7 @@ from torch_distinput.recognize._stateful import has_state
 # torch.randperm takes 32 random bits an element below this size, else 64.
 _SMALL_PERMUTATION = (2**32 - 1) // 20
 _BURN = 1 << 16
+_COUNTED = 1 << 14  # rows
 
 
 @dataclass
@@ -107,13 +109,15 @@ def burn_permutation(generator: torch.Generator, size: int) -> None:
 
 
 def open_indices(
-    index_sampler: Any, sampler_iter: Iterator, start: Start, draws: Draws, seed: int | None
+    index_sampler: Any, sampler_iter: Iterator, start: Start, draws: Draws, seed: int | None, as_memory: bool = False
 ) -> Iterator[Any]:
     """The indices that torch would get from `iter(index_sampler)`, from `start` on, with the same draws.
 
     Args:
         sampler_iter: a new `iter(index_sampler)`.
         seed: the loader's own; replaces the generator of a RandomSampler.
+        as_memory: of torch's own samplers, batches are memory of int64 in place of lists: a list of numbers takes
+            longer to make than all else that sends a task to a worker, which makes it there.
     """
     order = stock_order(index_sampler)
     if order is None:
@@ -123,8 +127,10 @@ def open_indices(
         return indices
     bounds = _bounds(index_sampler, order, start)
     if not order.shuffle:
-        return (list(range(begin, end)) for begin, end, _ in bounds)
-    return _seeded(order, start, seed, bounds) if seed is not None else _shuffled(order, start, draws, bounds)
+        return _counted(bounds) if as_memory else (list(range(begin, end)) for begin, end, _ in bounds)
+    if seed is not None:
+        return _seeded(order, start, seed, bounds, as_memory)
+    return _shuffled(order, start, draws, bounds, as_memory)
 
 
 def native_indices(order: StockOrder, permutation: int | torch.Tensor | None, rows: int) -> _C.Dataset:
@@ -163,9 +169,18 @@ def _drawn(order: StockOrder, start: Start, draws: Draws, kind: str) -> int | to
     return seed
 
 
+def _counted(bounds: Iterator[tuple[int, int, int]]) -> Iterator[memoryview]:
+    """The batches of a SequentialSampler, cut from arrays of many rows."""
+    first, numbers = 0, np.empty(0, np.int64).data
+    for begin, end, _ in bounds:
+        if end > first + len(numbers):
+            first, numbers = begin, np.arange(begin, begin + max(_COUNTED, end - begin), dtype=np.int64).data
+        yield numbers[begin - first : end - first]
+
+
 def _shuffled(
-    order: StockOrder, start: Start, draws: Draws, bounds: Iterator[tuple[int, int, int]]
-) -> Iterator[list[int]]:
+    order: StockOrder, start: Start, draws: Draws, bounds: Iterator[tuple[int, int, int]], as_memory: bool
+) -> Iterator[list[int] | memoryview]:
     """The batches of a RandomSampler, cut from one array."""
     drawn = draw_permutation(order, start, draws, "torch")
     if isinstance(drawn, int):
@@ -176,7 +191,8 @@ def _shuffled(
         if end - begin < size:
             whole = False
             _end_permutation(order)
-        yield permutation[begin:end].tolist()
+        batch = permutation[begin:end]
+        yield batch.data if as_memory else batch.tolist()
     if whole:
         _end_permutation(order)
 
@@ -187,13 +203,16 @@ def _end_permutation(order: StockOrder) -> None:
         burn_permutation(order.generator, order.size)
 
 
-def _seeded(order: StockOrder, start: Start, seed: int, bounds: Iterator[tuple[int, int, int]]) -> Iterator[list[int]]:
+def _seeded(
+    order: StockOrder, start: Start, seed: int, bounds: Iterator[tuple[int, int, int]], as_memory: bool
+) -> Iterator[list[int] | memoryview]:
     batches, batch_size = None, None
     for begin, _, size in bounds:
         if batches is None or size != batch_size:
             batch_size = size
             batches = native_indices(order, seed, begin).batch(size, order.drop_last).iterate(epoch=start.epoch)
-        yield next(batches).tolist()
+        batch = next(batches)
+        yield batch.numpy().data if as_memory else batch.tolist()
 
 
 def _bounds(index_sampler: BatchSampler, order: StockOrder, start: Start) -> Iterator[tuple[int, int, int]]:

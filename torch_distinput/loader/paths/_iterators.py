@@ -55,6 +55,7 @@ class LoaderIter(_BaseDataLoaderIter):
     _base_seed: int
     _log: StepLog | None = None  # of a stream
     _most_rows: int | None = None  # of its batches; None: each is one element
+    _sends_memory = False  # workers get indices as memory, and make lists of them
     _progress: Progress  # set before `__init__`, which torch's classes call with the loader alone
 
     def __init__(self, config: LoaderConfig):
@@ -138,7 +139,7 @@ class LoaderIter(_BaseDataLoaderIter):
                 self._draws.restore(self._start.begin)
                 self._sampler_iter = iter(self._index_sampler)
             self._sampler_iter = open_indices(
-                self._index_sampler, self._sampler_iter, self._start, self._draws, self._seed
+                self._index_sampler, self._sampler_iter, self._start, self._draws, self._seed, self._sends_memory
             )
 
     def stats(self) -> Stats:
@@ -245,6 +246,7 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
     def __init__(self, config: LoaderConfig, progress: Progress, pool: WorkerPool | None):
         start, seen = progress.start, config  # `seen`: by torch's iterator
         self._pool = pool
+        self._sends_memory = pool is not None
         if pool is not None:
             seen = replace(seen, multiprocessing_context=pool)
             if pool.page_locked:

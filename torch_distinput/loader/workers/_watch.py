@@ -127,6 +127,8 @@ class Watch:
 
 def _rows(index: Any) -> str:
     """The rows of a task, if these are known before they are read."""
+    if isinstance(index, memoryview):  # stands for a list
+        index = index.tolist()
     indices = index if isinstance(index, (list, tuple)) else [index]
     if not indices or any(each is None for each in indices):
         return ""

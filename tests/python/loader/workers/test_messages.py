@@ -246,6 +246,22 @@ def test_tasks_arrive_whatever_they_are():
     assert [plain(task) for task in received[:-1]] == [plain(task) for task in tasks[:-1]]
 
 
+@pytest.mark.parametrize("dtype", ["int64", "longlong"])
+def test_memory_of_int64_in_a_task_arrives_as_a_list(dtype):
+    numbers = np.array([3, -1, 2**62, 0, 7], dtype)
+    for number, memory in enumerate([numbers.data, numbers.data[1:3], numbers.data[:0]]):
+        CONSUMER.send(0, (number, memory))
+        assert WORKER.receive(0.0) == ((number, memory.tolist()),)
+
+
+@pytest.mark.parametrize(
+    "numbers", [np.ones(3), np.arange(6)[::2], np.zeros((2, 2), np.int64), np.arange(3, dtype="i4")]
+)
+def test_other_memory_in_a_task_is_refused_as_by_torch(numbers):
+    with pytest.raises(TypeError, match="memoryview"):
+        CONSUMER.send(0, (0, numbers.data))
+
+
 def test_tasks_that_are_passed_over_have_no_result():
     consumer, worker = pool()
     for number in range(3):
