@@ -32,6 +32,7 @@ def describe(packages: tuple[str, ...]) -> dict:
             "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * PAGE / 2**30, 1),
             "huge_pages": pages[pages.index("[") + 1 : pages.index("]")],
             "system": f"{platform.system()} {platform.release()}",
+            **({"priority": "real-time"} if os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR) else {}),
         },
         "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
     }
