@@ -3,21 +3,27 @@
 
     python benchmarks/python/larger_than_memory.py --json benchmarks/results/larger_than_memory.json
 
-The file has 4 GB of rows of 10 kB in row groups of 100 kB, so that it has as many blocks as 335 GB in groups of 8 MiB:
-a shuffle of blocks keeps four for each of 1,024 lanes. A process that may have 1 GiB of data in memory (RLIMIT_DATA,
-which counts what it allocates, and not the kernel's cache of files) goes through one epoch of each order, counts the
-row groups that it reads, and checks that each row came once.
+The file has 20 GB of rows of 10 kB in row groups of 500 kB, so that it has as many blocks as 335 GB in groups of 8 MiB:
+a shuffle of blocks keeps four for each of 1,024 lanes. A process that may have 4 GiB of data in memory (RLIMIT_DATA,
+which counts what it allocates) goes through one epoch of each order, counts the row groups that it reads, and checks
+that each row came once. The kernel's cache of the file, which that limit does not count, is emptied each second, as on
+a machine without room for it; `cached_MiB_at_most` is what it had then. `from_disk`: bytes that the kernel has read
+from the disk for the process, over those of the file.
 """
 
 import argparse
 import json
+import os
 import re
 import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import machine
@@ -25,8 +31,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-ROW_BYTES, GROUP_ROWS, BATCH = 10_000, 10, 256
-LIMIT = 1 << 30
+ROW_BYTES, GROUP_ROWS, BATCH = 10_000, 50, 256
+LIMIT = 4 << 30
 ORDERS = {"in order": {}, "shuffle(blocks=1)": {"blocks": 1}, "shuffle(8000)": {"buffer_size": 8_000}}
 
 
@@ -44,12 +50,48 @@ def write(path: Path, size: int) -> int:
     return rows
 
 
-def _most_allocated() -> int:
-    """Bytes that this process has allocated in memory now, without files."""
-    text = Path("/proc/self/status").read_text()
-    found = re.search(r"RssAnon:\s+(\d+) kB", text)
+class NotCached:
+    """Keeps a file out of the kernel's cache while it is read."""
+
+    def __init__(self, path: Path):
+        self._path, self._over = path, threading.Event()
+        self.most = 0  # bytes that the cache had of it
+        self._forget()
+
+    def _forget(self) -> None:
+        with open(self._path, "rb") as file:
+            os.fdatasync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def _cached(self) -> int:
+        command = ["fincore", "--bytes", "--noheadings", "--output", "RES", str(self._path)]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout or 0)
+
+    def _watch(self) -> None:
+        while not self._over.wait(1.0):
+            self.most = max(self.most, self._cached())
+            self._forget()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._watch)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            thread.join()
+
+
+def _number_in(file: str, name: str) -> int:
+    found = re.search(rf"^{name}:\s+(\d+)", Path(file).read_text(), re.MULTILINE)
     assert found is not None
-    return int(found.group(1)) << 10
+    return int(found.group(1))
+
+
+def _allocated() -> int:
+    """Bytes that this process has allocated in memory now, without files."""
+    return _number_in("/proc/self/status", "RssAnon") << 10
 
 
 def epoch(path: str, rows: int, order: str) -> dict:
@@ -72,17 +114,19 @@ def epoch(path: str, rows: int, order: str) -> dict:
     dataset = tdi.ParquetDataset(path)
     if ORDERS[order]:
         dataset = dataset.shuffle(seed=1, **ORDERS[order])
+    before = _number_in("/proc/self/io", "read_bytes")
     seen, most, start = np.zeros(rows, np.int64), 0, time.perf_counter()
     for number, batch in enumerate(dataset.batch(BATCH)):
         seen[batch["i"].numpy()] += 1
         if number % 16 == 0:
-            most = max(most, _most_allocated())
+            most = max(most, _allocated())
     seconds = time.perf_counter() - start
     if not (seen == 1).all():
         raise SystemExit(f"larger_than_memory.py: {order}: not every row came once")
     return {
         "row_groups": len(reads),
         "reads_a_row_group": round(sum(reads.values()) / -(-rows // GROUP_ROWS), 4),
+        "from_disk": round((_number_in("/proc/self/io", "read_bytes") - before) / os.path.getsize(path), 4),
         "allocated_MiB_at_most": most >> 20,
         "GB_per_s": round(rows * ROW_BYTES / seconds / 1e9, 3),
     }
@@ -91,7 +135,7 @@ def epoch(path: str, rows: int, order: str) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the results to this file")
-    parser.add_argument("--gigabytes", type=float, default=4.0)
+    parser.add_argument("--gigabytes", type=float, default=20.0)
     parser.add_argument("--epoch", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.epoch:
@@ -104,8 +148,10 @@ def main() -> None:
         rows = write(path, int(arguments.gigabytes * 1e9))
         for order in ORDERS:
             command = [sys.executable, __file__, "--epoch", str(path), str(rows), order]
-            result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            found[order] = json.loads(result.stdout.splitlines()[-1])
+            cache = NotCached(path)
+            with cache.watched():
+                result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            found[order] = json.loads(result.stdout.splitlines()[-1]) | {"cached_MiB_at_most": cache.most >> 20}
             print(order, found[order], flush=True)
         size = path.stat().st_size
     if arguments.json:
