@@ -154,6 +154,7 @@ std::string cache_text(const CacheView& cache) {
   if (cache.limits.max_bytes != CacheLimits().max_bytes) text += " of " + bytes_text(cache.limits.max_bytes);
   if (!cache.is_shared)
     text += "; its file system has no locks: a folder of this process alone, which goes with it";
+  if (!cache.note.empty()) text += "; " + cache.note;
   return text;
 }
 

@@ -22,15 +22,16 @@ namespace {
 Descriptor make_part(const CacheRoot& root, const CacheKey& key, const std::string& path) {
   const int flags = root.is_shared() ? 0 : O_EXCL;
   for (int tries = 0; tries < 8; ++tries) {
-    Descriptor file = open_cache_file(root.number(), path, flags);
+    Descriptor file = root.open_file(path, flags);
     if (file.open() || errno != ENOENT) return file;
-    ::mkdirat(root.number(), key.folder.substr(0, 2).c_str(), 0700);
-    ::mkdirat(root.number(), key.folder.c_str(), 0700);
+    root.make_folder(key.folder.substr(0, 2));
+    root.make_folder(key.folder);
   }
   return Descriptor();
 }
 
-BlockClaim::State state_without_file(int code) {
+BlockClaim::State state_without_file(const CacheRoot& root, int code) {
+  if (root.is_new_of_others(code)) return BlockClaim::State::kBusy;
   switch (code) {
     case EEXIST:
       return BlockClaim::State::kBusy;
@@ -60,7 +61,7 @@ BlockClaim::State BlockClaim::take(const CacheRoot& root, const CacheLimits& lim
   const std::string part = part_path(path);
   Descriptor file = make_part(root, key, part);
   struct ::stat status;
-  if (!file.open()) return state_without_file(errno);
+  if (!file.open()) return state_without_file(root, errno);
   if (::fstat(file.number(), &status) != 0) return State::kFailed;
   if (root.is_shared() && !try_lock(file.number(), LOCK_EX))
     return errno == EWOULDBLOCK ? State::kBusy : State::kFailed;

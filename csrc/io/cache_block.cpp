@@ -12,7 +12,6 @@
 
 #include "io/crc32c.h"
 #include "io/file_bytes.h"
-#include "io/own_file.h"
 
 namespace torch_distinput {
 namespace {
@@ -123,14 +122,14 @@ std::optional<BlockOwner> block_owner(int file) {
                     .size = head.object_size};
 }
 
-CacheBlock::State CacheBlock::open(int folder, const CacheKey& key, std::uint64_t number,
+CacheBlock::State CacheBlock::open(const CacheRoot& root, const CacheKey& key, std::uint64_t number,
                                    std::shared_ptr<const CacheBlock>& block) {
   const ByteRange range = block_range(number, key.size);
   const std::string path = block_path(key, number);
-  Descriptor file(::openat(folder, path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  Descriptor file(::openat(root.number(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file.open()) return state_of_error(errno);
   struct ::stat status;
-  if (::fstat(file.number(), &status) != 0 || !is_own_file(status) ||
+  if (::fstat(file.number(), &status) != 0 || !root.trusts(status) ||
       static_cast<std::uint64_t>(status.st_size) != block_file_bytes(key, number)) {
     return State::kDamaged;
   }

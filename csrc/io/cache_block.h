@@ -10,6 +10,7 @@
 
 #include "base/descriptor.h"
 #include "io/cache_key.h"
+#include "io/cache_root.h"
 #include "remote/http.h"
 
 /// \file
@@ -47,8 +48,8 @@ class CacheBlock {
  public:
   /// kUnreadable: the system refuses, as where this process has too many files open.
   enum class State { kThere, kNone, kDamaged, kUnreadable };
-  /// Opens a block of the cache whose folder is open as `folder`. Sets `block` where it is there.
-  static State open(int folder, const CacheKey& key, std::uint64_t number,
+  /// Opens a block of the cache. Sets `block` where it is there.
+  static State open(const CacheRoot& root, const CacheKey& key, std::uint64_t number,
                     std::shared_ptr<const CacheBlock>& block);
 
   std::uint64_t number() const noexcept { return number_; }

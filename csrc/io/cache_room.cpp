@@ -41,7 +41,7 @@ std::uint64_t check_of(const Usage& usage) {
 class LockedUsage {
  public:
   explicit LockedUsage(const CacheRoot& root)
-      : root_(root), lock_(root.mutex()), file_(open_cache_file(root.number(), "usage")) {
+      : root_(root), lock_(root.mutex()), file_(root.open_file("usage")) {
     locked_ = file_.open() && root.lock_usage(file_.number());
     if (!locked_) return;
     const bool is_right = read_at(file_.number(), bytes_of_object(now_), 0) && now_.magic == kUsageMagic &&

@@ -4,12 +4,14 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -18,7 +20,6 @@
 #include <unistd.h>
 
 #include "io/file_lock.h"
-#include "io/own_file.h"
 
 namespace torch_distinput {
 namespace {
@@ -27,8 +28,17 @@ namespace fs = std::filesystem;
 
 constexpr const char* kCacheFormat = "v1";
 constexpr const char* kUsageFile = "usage";
+constexpr ::mode_t kOwnFolder = 0700;
+constexpr ::mode_t kOwnFile = 0600;
+/// What is made in a folder of a group is the group's.
+constexpr ::mode_t kGroupFolder = S_ISGID | 0770;
+constexpr ::mode_t kGroupFile = 0660;
 /// Folders of processes that are alone are named so, with the host and the process after it.
 constexpr std::string_view kAloneFront = "alone-";
+
+/// A folder of a group has its mode a moment after it was made.
+constexpr int kLooksAtNew = 10;
+constexpr std::chrono::milliseconds kUntilNextLook{2};
 
 [[noreturn]] void refuse(const std::string& folder, const std::string& problem) {
   throw std::runtime_error(folder + " cannot be used: " + problem);
@@ -36,30 +46,61 @@ constexpr std::string_view kAloneFront = "alone-";
 
 std::string text_of_error(int code) { return std::generic_category().message(code); }
 
-void make_folder(const std::string& folder) {
+void make_named(const std::string& folder) {
   std::error_code problem;
   fs::create_directories(fs::path(folder).parent_path(), problem);
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) refuse(folder, text_of_error(errno));
+  if (::mkdir(folder.c_str(), kOwnFolder) != 0 && errno != EEXIST) refuse(folder, text_of_error(errno));
 }
 
-/// Opens the folder `name` in `parent`, which is made if `make`.
-Descriptor open_own_folder(int parent, const std::string& name, const std::string& shown, bool make) {
-  if (make && ::mkdirat(parent, name.c_str(), 0700) != 0 && errno != EEXIST)
-    refuse(shown, text_of_error(errno));
-  Descriptor folder(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+Descriptor open_folder(int parent, const std::string& name) {
+  return Descriptor(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+}
+
+/// A folder in the one that users name.
+struct CacheFolder {
+  Descriptor folder;
+  CacheTrust trust = CacheTrust::kStrangers;
+  std::string problem;  ///< why it is not to be written to; "" where it is
+};
+
+/// Looks at the folder `name`, which is made if `make`; for the group `group`, unless null.
+CacheFolder look_at(int named, const std::string& name, bool make, const ::gid_t* group) {
+  int why_not_made = ENOENT;
+  const bool is_new = make && ::mkdirat(named, name.c_str(), kOwnFolder) == 0;
+  if (make && !is_new) why_not_made = errno;
+  if (is_new && group != nullptr) {
+    const Descriptor made = open_folder(named, name);
+    // Where this user may not give it to the group, it stays this user's.
+    if (::fchown(made.number(), static_cast<::uid_t>(-1), *group) == 0) ::fchmod(made.number(), kGroupFolder);
+  }
+  CacheFolder found{.folder = open_folder(named, name), .problem = {}};
+  if (!found.folder.open()) {
+    if (errno == ENOENT) errno = why_not_made;
+    found.problem =
+        why_not_made == EEXIST && errno == EACCES ? "it is of another user" : text_of_error(errno);
+    return found;
+  }
+  found.trust = trust_in(named, found.folder.number());
+  if (found.trust == CacheTrust::kOwner) {
+    found.problem = "it is of another user";
+  } else if (found.trust == CacheTrust::kStrangers) {
+    found.problem = "others than its user may have written it";
+  } else if (::faccessat(found.folder.number(), ".", W_OK | X_OK, AT_EACCESS) != 0) {
+    found.problem = text_of_error(errno);
+  }
+  return found;
+}
+
+/// `v1`.
+CacheFolder find_shared(int named, bool make) {
   struct ::stat status;
-  if (!folder.open() || ::fstat(folder.number(), &status) != 0) refuse(shown, text_of_error(errno));
-  if (!is_own(status)) refuse(shown, "it is not of this user alone");
-  return folder;
-}
-
-/// Whether a lock of one descriptor keeps others out. Another process may hold it at this moment.
-bool has_locks(int folder, const std::string& shown) {
-  const Descriptor first = open_cache_file(folder, kUsageFile);
-  const Descriptor second = open_cache_file(folder, kUsageFile);
-  if (!first.open() || !second.open()) refuse(shown, text_of_error(errno));
-  if (!try_lock(first.number(), LOCK_EX)) return errno == EWOULDBLOCK;
-  return !try_lock(second.number(), LOCK_EX) && errno == EWOULDBLOCK;
+  const bool is_groups = ::fstat(named, &status) == 0 && is_for_group(status);
+  CacheFolder found = look_at(named, kCacheFormat, make, is_groups ? &status.st_gid : nullptr);
+  for (int looks = 0; make && is_groups && !found.problem.empty() && looks < kLooksAtNew; ++looks) {
+    std::this_thread::sleep_for(kUntilNextLook);
+    found = look_at(named, kCacheFormat, false, nullptr);
+  }
+  return found;
 }
 
 std::string host_name() {
@@ -87,29 +128,58 @@ std::string new_own_name() {
 
 }  // namespace
 
-Descriptor open_cache_file(int folder, const std::string& path, int flags) {
-  flags |= O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-  Descriptor file(::openat(folder, path.c_str(), flags, 0600));
+CacheRoot::CacheRoot(Descriptor folder, std::string path, CacheTrust trust)
+    : folder_(std::move(folder)), path_(std::move(path)), trust_(trust) {
   struct ::stat status;
-  if (file.open() && ::fstat(file.number(), &status) == 0 && is_own_file(status)) return file;
-  if (file.open()) {
-    file = Descriptor();
-    errno = EPERM;
-  }
-  return Descriptor();
+  if (::fstat(number(), &status) == 0) owner_ = status.st_uid;
 }
 
 CacheRootPtr CacheRoot::open(const std::string& folder, bool make) {
-  if (make) make_folder(folder);
+  if (make) make_named(folder);
   const Descriptor named(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!named.open()) refuse(folder, text_of_error(errno));
-  const std::string path = folder + "/" + kCacheFormat;
-  Descriptor root = open_own_folder(named.number(), kCacheFormat, path, make);
-  if (has_locks(root.number(), path)) return CacheRootPtr(new CacheRoot(std::move(root), path, ""));
-  remove_left(path);
+  std::string path = folder + "/" + kCacheFormat;
+  CacheFolder found = find_shared(named.number(), make);
+  std::string note;
+  if (!found.problem.empty()) {
+    const std::string own = kCacheFormat + ("-" + std::to_string(::geteuid()));
+    CacheFolder mine = look_at(named.number(), own, make, nullptr);
+    note = path + " cannot be written to: " + found.problem;
+    if (mine.trust == CacheTrust::kUser && mine.problem.empty()) {
+      note += "; this user has a cache of its own in " + own;
+      path = folder + "/" + own;
+      found = std::move(mine);
+    } else if (found.trust == CacheTrust::kStrangers) {
+      refuse(path, found.problem);
+    } else {
+      note += "; what it does not hold is not kept";
+    }
+  }
+  CacheRootPtr root(new CacheRoot(std::move(found.folder), path, found.trust));
+  root->note_ = std::move(note);
+  root->is_writable_ = found.problem.empty();
+  return !root->is_writable_ || root->has_locks() ? root : root->make_alone();
+}
+
+/// Whether a lock of one descriptor keeps others out. Another process may hold it at this moment.
+bool CacheRoot::has_locks() const {
+  const Descriptor first = open_file(kUsageFile);
+  const Descriptor second = open_file(kUsageFile);
+  if (!first.open() || !second.open()) refuse(path_, text_of_error(errno));
+  if (!try_lock(first.number(), LOCK_EX)) return errno == EWOULDBLOCK;
+  return !try_lock(second.number(), LOCK_EX) && errno == EWOULDBLOCK;
+}
+
+CacheRootPtr CacheRoot::make_alone() const {
+  remove_left(path_);
   const std::string name = new_own_name();
-  Descriptor own = open_own_folder(root.number(), name, path + "/" + name, /*make=*/true);
-  return CacheRootPtr(new CacheRoot(std::move(own), path, name));
+  CacheFolder own = look_at(number(), name, /*make=*/true, nullptr);
+  if (own.trust != CacheTrust::kUser || !own.problem.empty()) refuse(path_ + "/" + name, own.problem);
+  CacheRootPtr alone(new CacheRoot(std::move(own.folder), path_, own.trust));
+  alone->own_name_ = name;
+  alone->note_ = note_;
+  alone->is_writable_ = true;
+  return alone;
 }
 
 CacheRoot::~CacheRoot() { remove_own(); }
@@ -121,5 +191,39 @@ void CacheRoot::remove_own() noexcept {
 }
 
 bool CacheRoot::lock_usage(int file) const { return !is_shared() || lock_soon(file, LOCK_EX); }
+
+bool CacheRoot::is_new_of_others(int code) const noexcept {
+  return code == EACCES && trust_ == CacheTrust::kGroup;
+}
+
+Descriptor CacheRoot::open_file(const std::string& path, int flags) const {
+  const ::mode_t mode = trust_ == CacheTrust::kGroup ? kGroupFile : kOwnFile;
+  flags |= O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (is_writable_ ? O_RDWR | O_CREAT : O_RDONLY);
+  Descriptor file(::openat(number(), path.c_str(), flags, mode));
+  for (int looks = 0; !file.open() && is_new_of_others(errno) && looks < kLooksAtNew; ++looks) {
+    std::this_thread::sleep_for(kUntilNextLook);
+    file = Descriptor(::openat(number(), path.c_str(), flags, mode));
+  }
+  if (!file.open()) return file;
+  struct ::stat status;
+  if (::fstat(file.number(), &status) != 0) return Descriptor();
+  if (!trusts(status)) {
+    file = Descriptor();
+    errno = EPERM;
+    return file;
+  }
+  // The umask may have taken the group's part of the mode.
+  if (trust_ == CacheTrust::kGroup && status.st_uid == ::geteuid() && (status.st_mode & 0777) != mode)
+    ::fchmod(file.number(), mode);
+  return file;
+}
+
+void CacheRoot::make_folder(const std::string& path) const {
+  if (trust_ != CacheTrust::kGroup) {
+    ::mkdirat(number(), path.c_str(), kOwnFolder);
+  } else if (::mkdirat(number(), path.c_str(), kGroupFolder) == 0) {
+    ::fchmodat(number(), path.c_str(), kGroupFolder, 0);  // whatever the umask is
+  }
+}
 
 }  // namespace torch_distinput

@@ -5,17 +5,22 @@
 #include <mutex>
 #include <string>
 
+#include <sys/types.h>
+
 #include "base/descriptor.h"
+#include "io/cache_trust.h"
 
 namespace torch_distinput {
 
-/// The open folder of a cache: `v1` in the folder that users name, or a folder in it for this process alone,
-/// where the file system has no locks between processes. For the process that opened it.
+/// The open folder of a cache, for the process that opened it: `v1` in the folder that users name, which
+/// belongs to the user who has made it, or to the group that may write to the named folder. Where `v1` is of
+/// another user, this one has `v1-<number of the user>`, and where it has not, reads `v1` if it is trusted.
+/// Where the file system has no locks between processes, it is a folder in there for this process alone.
 class CacheRoot {
  public:
-  /// Opens the cache in `folder`, which is made if need be. `made`: where there is none, it is made, with
-  /// mode 0700. Throws std::runtime_error saying why it cannot be used: it is of another user, others may
-  /// write to it, or the system refuses.
+  /// Opens the cache in `folder`, which is made if need be. `make`: where there is none, it is made, with
+  /// mode 0700, or 2770 for a group. Throws std::runtime_error saying why it cannot be used: strangers may
+  /// have written it, or the system refuses.
   static std::shared_ptr<CacheRoot> open(const std::string& folder, bool make);
   /// Removes the folder if it was for this process alone.
   ~CacheRoot();
@@ -26,6 +31,20 @@ class CacheRoot {
   int number() const noexcept { return folder_.number(); }
   /// Whether other processes use it, too.
   bool is_shared() const noexcept { return own_name_.empty(); }
+  bool is_writable() const noexcept { return is_writable_; }
+  /// What users should know of it: whose it is not; "" where there is nothing.
+  const std::string& note() const noexcept { return note_; }
+  /// Whether a file in it may be believed, if its checksums are right.
+  bool trusts(const struct ::stat& file) const noexcept { return is_trusted_file(trust_, owner_, file); }
+  /// A file of the cache, opened for reading, and for writing where the cache is; made if need be, with mode
+  /// 0600, or 0660 for a group. Not open, with the reason in errno, unless it is trusted. `flags`: more of
+  /// them for `open`.
+  Descriptor open_file(const std::string& path, int flags = 0) const;
+  /// Makes a folder in it, if need be.
+  void make_folder(const std::string& path) const;
+  /// Whether errno `code` of `open_file` may be because another user's process has just made the file, and is
+  /// about to give it its mode.
+  bool is_new_of_others(int code) const noexcept;
   /// Locks what processes lock for moments; false where that takes too long. Between threads it is the mutex
   /// that counts, which the caller holds.
   bool lock_usage(int file) const;
@@ -35,18 +54,19 @@ class CacheRoot {
   void remove_own() noexcept;
 
  private:
-  CacheRoot(Descriptor folder, std::string path, std::string own_name)
-      : folder_(std::move(folder)), path_(std::move(path)), own_name_(std::move(own_name)) {}
+  CacheRoot(Descriptor folder, std::string path, CacheTrust trust);
+  bool has_locks() const;
+  std::shared_ptr<CacheRoot> make_alone() const;
 
   Descriptor folder_;
-  std::string path_;      ///< of `v1`
+  std::string path_;      ///< of the folder that processes share
   std::string own_name_;  ///< of the folder for this process alone; "" where there is none
+  CacheTrust trust_;
+  ::uid_t owner_ = 0;
+  bool is_writable_ = false;
+  std::string note_;
   mutable std::mutex mutex_;
 };
 using CacheRootPtr = std::shared_ptr<CacheRoot>;
-
-/// A file of the cache, opened for reading and writing; made with mode 0600 if need be. Not open, with the
-/// reason in errno, unless it is a regular file of this user. `flags`: more of them for `open`.
-Descriptor open_cache_file(int folder, const std::string& path, int flags = 0);
 
 }  // namespace torch_distinput

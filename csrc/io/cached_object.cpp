@@ -209,7 +209,7 @@ CacheBlock::State CachedObject::read_kept(const CacheRoot& root, std::uint64_t b
   OpenBlocks& blocks = cache_.open_blocks();
   CacheBlockPtr kept = blocks.get(key_, block);
   if (!kept) {
-    const CacheBlock::State state = CacheBlock::open(root.number(), key_, block, kept);
+    const CacheBlock::State state = CacheBlock::open(root, key_, block, kept);
     if (state == CacheBlock::State::kNone) note_seen(block, false);
     if (state == CacheBlock::State::kNone || state == CacheBlock::State::kUnreadable) return state;
   }
@@ -223,7 +223,7 @@ CacheBlock::State CachedObject::read_kept(const CacheRoot& root, std::uint64_t b
   counts.damaged_blocks.add();
   note_seen(block, false);
   blocks.remove(key_, block);
-  remove_file(root, block_path(key_, block));
+  if (root.is_writable()) remove_file(root, block_path(key_, block));
   return CacheBlock::State::kDamaged;
 }
 

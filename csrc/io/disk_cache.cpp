@@ -33,20 +33,24 @@ std::size_t DiskCache::most_open_files() {
 const CacheRoot* DiskCache::root() {
   Opened& opened = opened_.get();
   std::string problem;
+  std::string note;
+  const CacheRoot* root = nullptr;
   {
     const std::lock_guard lock(opened.mutex);
     if (!opened.tried) {
       opened.tried = true;
       try {
         opened.root = CacheRoot::open(folder_, /*make=*/true);
+        note = opened.root->note();
       } catch (const std::runtime_error& error) {
         problem = error.what();
       }
     }
-    if (problem.empty()) return opened.problem.empty() ? opened.root.get() : nullptr;
+    if (opened.problem.empty()) root = opened.root.get();
   }
-  turn_off(problem);
-  return nullptr;
+  if (!problem.empty()) turn_off(problem);
+  if (!note.empty()) tell("the cache of remote bytes in " + folder_ + ": " + note);
+  return root;
 }
 
 void DiskCache::turn_off(const std::string& problem) {
@@ -82,11 +86,12 @@ void DiskCache::find_full(const CacheRoot& root, Opened& opened, std::uint64_t b
 }
 
 CacheView DiskCache::view() {
-  CacheView view{.folder = folder_, .problem = {}, .limits = limits_};
+  CacheView view{.folder = folder_, .problem = {}, .note = {}, .limits = limits_};
   const CacheRoot* const root = this->root();
   Opened& opened = opened_.get();
   if (root != nullptr) {
     view.is_shared = root->is_shared();
+    view.note = root->note();
     view.bytes = used_room(*root);
   }
   const std::lock_guard lock(opened.mutex);
@@ -98,6 +103,7 @@ BlockClaim::State DiskCache::claim(const CacheKey& key, std::uint64_t number, bo
                                    std::optional<BlockClaim>& claim) {
   const CacheRoot* const root = this->root();
   if (root == nullptr) return BlockClaim::State::kFailed;
+  if (!root->is_writable()) return BlockClaim::State::kNoRoom;
   Opened& opened = opened_.get();
   {
     const std::lock_guard lock(opened.mutex);

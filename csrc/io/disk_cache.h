@@ -22,6 +22,7 @@ namespace torch_distinput {
 struct CacheView {
   std::string folder;
   std::string problem;      ///< why it is off; "" where it is not
+  std::string note;         ///< that it is another one than users may expect; "" where it is not
   bool is_shared = true;    ///< with other processes
   std::uint64_t bytes = 0;  ///< that it takes
   CacheLimits limits;
@@ -46,7 +47,7 @@ class DiskCache {
 
   /// `BlockClaim::take`, for a block that is to be kept soon: the claim ends with the process at the latest.
   /// kBusy also where this process has too many of them and nobody waits for the block (`is_ahead`); kNoRoom
-  /// for a second after the last time.
+  /// for a second after the last time, and where the cache is for reading only.
   BlockClaim::State claim(const CacheKey& key, std::uint64_t number, bool is_ahead,
                           std::optional<BlockClaim>& claim);
   /// Ends a claim of `claim`.
@@ -62,7 +63,8 @@ class DiskCache {
   /// Gives up all claims: the process ends.
   void abandon() noexcept;
 
-  /// Is called with a line about each cache that is turned off or full, once a process, from any thread.
+  /// Is called with a line about each cache that is turned off, full or another one than users may expect,
+  /// once a process, from any thread.
   static void tell_troubles(void (*tell)(const std::string& line)) noexcept { teller = tell; }
 
  private:

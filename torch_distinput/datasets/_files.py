@@ -61,7 +61,7 @@ class TextLineDataset(RecordFiles):
         filesystem: a file system of fsspec that reads the files, for stores that this library does not know. Slower,
             and not in a forked process.
         cache_dir: a folder of this machine where bytes of the URLs' bucket are kept once they were read, for all
-            processes of this user; None: the variable TDI_CACHE, else none.
+            processes of this user, or of the group that may write to it; None: the variable TDI_CACHE, else none.
         cache_bytes: what that folder may hold; None: TDI_CACHE_BYTES, else all but a twentieth of its disk.
 
     Files may be URLs (https, http, s3, gs, az, hf): docs/remote.md.

@@ -50,7 +50,7 @@ class InCache : public ::testing::Test {
            claim->keep(key, part_of(object, block));
   }
   CacheBlock::State open(const CacheKey& key, std::uint64_t block, CacheBlockPtr& opened) const {
-    return CacheBlock::open(root_->number(), key, block, opened);
+    return CacheBlock::open(*root_, key, block, opened);
   }
   std::string path_of(const CacheKey& key, std::uint64_t block) const {
     return folder_.path("cache/v1/" + block_path(key, block));

@@ -144,20 +144,22 @@ TEST_F(CacheRoom, IsTrimmedFromWhatWasUsedFirst) {
 TEST_F(CacheRoom, IsNotTakenInFoldersOfOthers) {
   const auto problem = [&](const std::string& folder) -> std::string {
     try {
-      CacheRoot::open(folder, /*make=*/true);
+      return CacheRoot::open(folder, /*make=*/true)->note();
     } catch (const std::runtime_error& error) {
       return error.what();
     }
-    return "";
   };
   EXPECT_EQ(problem(folder_.path("new/folders")), "");
   EXPECT_TRUE(problem("/dev/null/cache").find("Not a directory") != std::string::npos);
   std::filesystem::create_directories(folder_.path("open/v1"));
   std::filesystem::permissions(folder_.path("open/v1"), std::filesystem::perms::all);
-  EXPECT_TRUE(problem(folder_.path("open")).find("not of this user alone") != std::string::npos);
+  EXPECT_TRUE(problem(folder_.path("open")).find("others than its user") != std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("open/v1-" + std::to_string(::geteuid()) + "/usage")));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("open/v1/usage")));
   std::filesystem::create_directories(folder_.path("linked"));
   std::filesystem::create_directory_symlink(folder_.path("cache/v1"), folder_.path("linked/v1"));
   EXPECT_NE(problem(folder_.path("linked")), "");
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("linked/v1-" + std::to_string(::geteuid()) + "/usage")));
 }
 
 }  // namespace

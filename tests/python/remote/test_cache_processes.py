@@ -1,53 +1,23 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Processes that share a cache of remote bytes: several at a time, killed ones, limits, and disks that fail."""
 
-import json
-import os
 import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
-from forked_programs import ForkedProgram, python_path
+from cache_readers import BLOCKS, Readers, bytes_sent, files_of, result, rows, sent
 from places import SUPPORT
 from remote_store import HEAD, twice
 
-ROW = 1000
-MANY = 8000
-BLOCK = 256 << 10
-BLOCKS = -(-ROW * MANY // BLOCK)
 
-# Each of FORKS processes reads all rows in an order of its own.
-PROGRAM = """
-import json, os, sys
-import torch_distinput as tdi
-
-url, cache, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
-children = int(os.environ.get("FORKS", "1")) - 1
-
-def open_rows(seed):
-    return tdi.FixedLengthRecordDataset(url, 1000, cache_dir=cache).shuffle(seed=seed)
-
-def is_right(data):
-    rows = sorted(int(row[:8]) for row in data)
-    return rows == list(range(8000))
-
-print("begun", flush=True)
-for number in range(children):
-    if os.fork() == 0:
-        os._exit(not is_right(open_rows(seed + 1 + number)))
-data = open_rows(seed)
-right = is_right(data)
-failed = sum(os.wait()[1] for _ in range(children))
-print(json.dumps({"right": right, "failed": failed, "explained": str(data.explain())}), flush=True)
-"""
-
-
-def rows():
-    return b"".join(b"%08d" % number * (ROW // 8) for number in range(MANY))
+@pytest.fixture
+def start():
+    """`cache_readers.Readers.start`."""
+    with Readers() as readers:
+        yield readers.start
 
 
 @pytest.fixture
@@ -56,41 +26,6 @@ def cache(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TDI_CACHE_FREE", "0")
     return tmp_path / "cache"
-
-
-@pytest.fixture
-def start():
-    """Starts a process that reads all rows through a cache."""
-    started = []
-
-    def start_reader(url, cache, seed=0, before=(), **variables):
-        """`before`: of a command of its own, instead of a forked process."""
-        arguments = (url, str(cache), str(seed))
-        if before:
-            command, pipe = [*before, sys.executable, "-c", PROGRAM, *arguments], subprocess.PIPE
-            environment = os.environ | {"PYTHONPATH": python_path()} | variables
-            started.append(subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment))
-        else:
-            started.append(ForkedProgram(PROGRAM, *arguments, **variables))
-        return started[-1]
-
-    yield start_reader
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-def result(process):
-    """What a reader has found, and its warnings."""
-    out, warnings = process.communicate(timeout=60)
-    assert process.returncode == 0, warnings
-    found = json.loads(out.splitlines()[-1])
-    assert found["right"] and found["failed"] == 0
-    return found, warnings
-
-
-def files_of(cache):
-    return sorted((cache / "v1").glob("??/*/*"))
 
 
 def taken(cache):
@@ -104,20 +39,13 @@ def taken(cache):
     return total
 
 
-def sent(store):
-    entries = store.server.requests(object=store.object("rows"), operation="read")
-    ranges = [entry.range for entry in entries if entry.range is not None and entry.sent > 0]
-    return [(first, last + 1) for first, last in ranges if first > 0 or last >= HEAD]
-
-
 def test_eight_processes_download_each_byte_once(http_store, cache, start):
     url = http_store.put("rows", rows())
     for reader in [start(url, cache, seed=4 * number, FORKS="4") for number in range(2)]:
         result(reader)
-    ranges = sent(http_store)
     # A busy machine may have been late, so that a request was doubled.
-    assert sum(end - begin for begin, end in ranges) <= 1.1 * len(rows())
-    assert twice(ranges) <= 0.1 * len(rows())
+    assert bytes_sent(http_store) <= 1.1 * len(rows())
+    assert twice(sent(http_store)) <= 0.1 * len(rows())
     assert len(files_of(cache)) == BLOCKS
 
 
@@ -175,7 +103,7 @@ def test_without_locks_each_process_has_a_cache_of_its_own(http_store, cache, st
     for _ in range(2):
         found, _ = result(start(url, cache, before=["env", f"LD_PRELOAD={library}"]))
         assert "its file system has no locks" in found["explained"]
-    assert sum(end - begin for begin, end in sent(http_store)) >= 2 * len(rows()) - 2 * HEAD
+    assert bytes_sent(http_store) >= 2 * len(rows()) - 2 * HEAD
     assert [path.name for path in (cache / "v1").iterdir()] == ["usage"]
 
 
