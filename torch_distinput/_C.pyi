@@ -287,6 +287,8 @@ class Dataset:
         """Declares the number of elements; reading raises FailedPreconditionError where it is wrong."""
     def normalize_images(self, mean: collections.abc.Sequence[float], std: collections.abc.Sequence[float], dtype: torch.dtype, layout: str) -> Dataset:
         """uint8 images as numbers, (byte / 255 - mean) / std for each channel."""
+    def with_functions_elsewhere(self, calls: collections.abc.Callable) -> Dataset:
+        """The dataset with functions that workers of an executor run: `calls(function, in_blocks)` returns what asks for the results of a function, or None where this process calls it."""
     def with_options(self, options: Options) -> Dataset:
         """The dataset with options; later ones win field by field."""
     def batch_size(self) -> int | None:
@@ -785,6 +787,14 @@ class FunctionMemory:
     def stop(self) -> None:
         """Tells the processes to end."""
 
+class RowNumbers:
+    """A context in which a function runs for rows with these numbers, for `random()`."""
+    def __init__(self, key: int, numbers: collections.abc.Sequence[int]) -> None: ...
+    def __enter__(self) -> RowNumbers: ...
+    def __exit__(self, type: object, error: object, traceback: object) -> None: ...
+    def begin(self, row: int) -> None:
+        """The function runs for the row with this index from now on."""
+
 class OneDeviceStrategy(Strategy):
     """One replica on one device; batches are not split."""
     def __init__(self, device: str) -> None: ...
@@ -957,7 +967,7 @@ def arrow_streams(open: object, schema: object, name: str, options: ColumnOption
     """The rows of the object with `__arrow_c_stream__` that `open()` returns anew for each iterator."""
 
 def blocks(files: object, reader: object, name: str, arguments: str, options: ColumnOptions, index: bool) -> Dataset:
-    """The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each file, `schema(file)`, `read(file, block)` and, for URLs, `will_read(file, blocks, bytes)`; one whose rows can be read apart from one another also `read_rows(file, block, begin, end)`. Files are names as bytes."""
+    """The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each file, `schema(file)`, `read(file, block)` and, for URLs, `will_read(file, blocks, bytes)`; one whose rows can be read apart from one another also `read_rows(file, block, begin, end)`, and one that finds blocks as it reads them `open(file)`: an object with `next()`, the rows of the next block or None, `read()` and `read_rows(begin, end)`. Files are names as bytes."""
 
 def image_folder(root: str) -> tuple:
     """Images in a folder for each class, and the names of the classes as bytes."""

@@ -10,6 +10,7 @@
 #include "api/row_ledger.h"
 #include "execution/any_op.h"
 #include "execution/epoch_count.h"
+#include "execution/other_functions.h"
 #include "execution/unseeded.h"
 #include "ops/ops.h"
 #include "sources/sources.h"
@@ -206,6 +207,9 @@ Dataset Dataset::apply(const std::function<Dataset(const Dataset&)>& function) c
 }
 Dataset Dataset::with_options(Options options) const { return Dataset(ops::with_options(node_, options)); }
 
+Dataset Dataset::with_other_functions(const OtherFunction& other) const {
+  return Dataset(torch_distinput::with_other_functions(node_, other));
+}
 bool Dataset::unseeded() const { return torch_distinput::unseeded(*node_); }
 
 std::int64_t Dataset::cardinality() const {

@@ -8,6 +8,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/convert.h"
+#include "bindings/executor_function.h"
 #include "bindings/function.h"
 #include "bindings/function_pool.h"
 #include "bindings/interpreter/gil.h"
@@ -362,6 +363,9 @@ void bind_ops(Class& dataset) {
           },
           py::arg("mean"), py::arg("std"), py::arg("dtype"), py::arg("layout"), WithoutGil(),
           "uint8 images as numbers, (byte / 255 - mean) / std for each channel.")
+      .def("with_functions_elsewhere", with_functions_elsewhere, py::arg("calls"),
+           "The dataset with functions that workers of an executor run: `calls(function, in_blocks)` returns "
+           "what asks for the results of a function, or None where this process calls it.")
       .def("with_options", &Dataset::with_options, py::arg("options"), WithoutGil(),
            "The dataset with options; later ones win field by field.");
 }

@@ -37,6 +37,7 @@ RowSource::~RowSource() = default;
 Generator::~Generator() = default;
 GeneratorSource::~GeneratorSource() = default;
 FunctionProcesses::~FunctionProcesses() = default;
+FunctionCalls::~FunctionCalls() = default;
 ProcessFunction::~ProcessFunction() = default;
 
 LostProcessError::LostProcessError(const std::string& message) : c10::Error({"", "", 0}, message) {}

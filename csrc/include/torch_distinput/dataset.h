@@ -26,6 +26,9 @@
 
 namespace torch_distinput {
 
+/// For `Dataset::with_other_functions`.
+using OtherFunction = std::function<FunctionPtr(const FunctionPtr& function, const MapOptions& options)>;
+
 /// A copyable handle on an immutable node: it describes the data and holds no position in it. Every op is a
 /// const method that returns a new handle; the same chain of calls works in Python. An op throws
 /// c10::ValueError or c10::TypeError for wrong arguments when it is called; errors of the data come from
@@ -146,6 +149,10 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   /// As `flat_map`, with `cycle_length` of these datasets taking turns.
   Dataset interleave(FunctionPtr function, InterleaveOptions options = {}) const;
   Dataset interleave(std::function<Dataset(Element)> function, InterleaveOptions options = {}) const;
+  /// The same pipeline with other functions in its `map`s, which return the same: `other` gets the function
+  /// of a `map` and its options, and returns another one, or null where that stays. Names, states and random
+  /// numbers stay. Datasets that functions return are not looked through.
+  Dataset with_other_functions(const OtherFunction& other) const;
   /// Elements whose leaves are datasets of `size` consecutive values of that leaf; the last ones may hold
   /// fewer.
   Dataset window(std::int64_t size) const;

@@ -23,6 +23,8 @@ class TDI_API LostProcessError : public c10::Error {
   explicit LostProcessError(const std::string& message);
 };
 
+class FunctionCalls;
+
 /// The processes that run a user's function in one run of a pipeline. They start at the first call, and end
 /// with this object.
 class TDI_API FunctionProcesses {
@@ -36,6 +38,26 @@ class TDI_API FunctionProcesses {
                                                 std::span<const std::int64_t> numbers) = 0;
   /// How many elements are worth one call, by the time that the function took so far; at least 1.
   virtual std::int64_t worth_a_call() const = 0;
+  /// This object where calls can be asked for before their results are taken; else null.
+  virtual FunctionCalls* calls() { return nullptr; }
+};
+
+/// Processes that are asked for results ahead, so that no thread waits for each call.
+class TDI_API FunctionCalls : public FunctionProcesses {
+ public:
+  ~FunctionCalls() override;
+  FunctionCalls* calls() override { return this; }
+  /// Whether another call should be under way.
+  virtual bool may_ask() const = 0;
+  /// Asks for the results of `apply`; returns the number of the call.
+  virtual std::int64_t ask(std::span<const Element> elements, std::uint64_t key,
+                           std::span<const std::int64_t> numbers) = 0;
+  /// Waits for them, and forgets the call; an interrupt of the wait loses nothing. As `apply` else; `results`
+  /// and `numbers` have an entry for each element of the call.
+  virtual std::vector<std::exception_ptr> take(std::int64_t call, std::span<Element> results,
+                                               std::span<const std::int64_t> numbers) = 0;
+  /// Nobody takes these results.
+  virtual void forget(std::int64_t call) noexcept = 0;
 };
 
 /// A user's function that runs in processes of its own. `apply` runs it in the calling process.
@@ -46,6 +68,8 @@ class TDI_API ProcessFunction : public Function {
   virtual std::int64_t processes() const = 0;
   /// Whether the calling process may have children. One that may not calls `apply`.
   virtual bool may_open() const = 0;
+  /// Whether the workers of an executor are these processes, so that their number is not known.
+  virtual bool in_executor() const { return false; }
   /// Starts no process yet.
   virtual std::shared_ptr<FunctionProcesses> open() const = 0;
 };

@@ -23,6 +23,8 @@ class FunctionRuns {
 
   /// How many processes the function asks for; 0: it runs in this one.
   std::int64_t asked() const { return elsewhere_ == nullptr ? 0 : elsewhere_->processes(); }
+  /// Whether these are the workers of an executor.
+  bool in_executor() const { return elsewhere_ != nullptr && elsewhere_->in_executor(); }
   /// As `asked`, but 0 where this process may have no children.
   std::int64_t count() const { return asked() > 0 && elsewhere_->may_open() ? asked() : 0; }
   /// Those of a run; null where `count()` is 0.

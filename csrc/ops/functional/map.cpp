@@ -12,6 +12,7 @@
 #include "base/cpus.h"
 #include "core/first_row.h"
 #include "core/state_reader.h"
+#include "execution/calls_function.h"
 #include "execution/execution_context.h"
 #include "execution/open.h"
 #include "execution/own_threads.h"
@@ -20,6 +21,7 @@
 #include "execution/unary_node.h"
 #include "kernels/row_stack.h"
 #include "kernels/rows.h"
+#include "ops/functional/asked_map.h"
 #include "ops/functional/dataset_function.h"
 #include "ops/functional/function_runs.h"
 #include "ops/functional/map_blocks.h"
@@ -218,7 +220,7 @@ bool holds_datasets(const ElementSpec& spec) {
 /// unknown after it, as in tf.data; with `row_wise`, rows are known to stay. Random access if the input has
 /// it, unless rows that fail are skipped. Without `element_spec`, the spec runs the function once, on the
 /// first element.
-class MapNode final : public UnaryNode, public OwnThreads, public TellsFacts {
+class MapNode final : public UnaryNode, public CallsFunction, public OwnThreads, public TellsFacts {
  public:
   MapNode(NodePtr input, FunctionPtr function, MapOptions options)
       : UnaryNode(std::move(input)),
@@ -231,7 +233,7 @@ class MapNode final : public UnaryNode, public OwnThreads, public TellsFacts {
     const auto& calls = options_.num_parallel_calls;
     std::string text = "map(" + function_->name();
     if (calls) text += ", num_parallel_calls=" + std::to_string(*calls);
-    if (runs_.asked() > 0) text += ", num_workers=" + std::to_string(runs_.asked());
+    if (runs_.asked() > 0 && !runs_.in_executor()) text += ", num_workers=" + std::to_string(runs_.asked());
     if (!options_.deterministic) text += ", deterministic=False";
     if (options_.element_spec) text += ", element_spec=" + to_string(*options_.element_spec);
     if (options_.row_wise) text += ", row_wise=True";
@@ -242,6 +244,11 @@ class MapNode final : public UnaryNode, public OwnThreads, public TellsFacts {
   }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return map(std::move(inputs.at(0)), function_, options_);
+  }
+  FunctionPtr function() const override { return function_; }
+  const MapOptions& call_options() const override { return options_; }
+  NodePtr with_function(FunctionPtr function) const override {
+    return map(input_ptr(), std::move(function), options_);
   }
 
   SpecPtr spec() const override {
@@ -276,6 +283,7 @@ class MapNode final : public UnaryNode, public OwnThreads, public TellsFacts {
   IteratorPtr iterate(const IterContext& context) const override {
     IteratorPtr elements = open_iterator(input_ptr(), context.input(0));
     auto function = function_of(context);
+    if (function->calls() != nullptr) return asked_map(std::move(elements), std::move(function), context);
     if (options_.block > 1)
       return map_blocks(std::move(elements), std::move(function), options_.block, context);
     if (calls() == 0) return std::make_unique<MapIterator>(std::move(elements), std::move(function), context);
@@ -286,12 +294,13 @@ class MapNode final : public UnaryNode, public OwnThreads, public TellsFacts {
 
   std::string facts(const IterContext& /*context*/) const override {
     if (runs_.asked() == 0) return "";
+    if (runs_.in_executor()) return "workers of the executor run " + function_->name();
     if (runs_.count() == 0) return "this process runs " + function_->name() + ": it may have no children";
     return std::to_string(runs_.count()) + " processes run " + function_->name();
   }
 
   ThreadUse work_threads(const IterContext& context) const override {
-    if (calls() == 0 || options_.block > 1) return {};
+    if (calls() == 0 || options_.block > 1 || runs_.in_executor()) return {};
     if (runs_.count() > 0) return {"processes", runs_.count()};
     const std::int64_t arena = context.execution->executor->concurrency();
     return function_->runs_user_code() && arena > 0 ? ThreadUse{kMapThreads, calls()}

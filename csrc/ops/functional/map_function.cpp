@@ -50,19 +50,46 @@ void MapFunction::apply(std::span<Element> elements, std::span<const std::int64_
 
 std::vector<std::exception_ptr> MapFunction::try_each(std::span<Element> elements,
                                                       std::span<const std::int64_t> numbers) const {
-  const std::vector<Rows> rows = rows_of(elements);
   std::vector<std::exception_ptr> errors(elements.size());
-  if (processes_) errors = processes_->apply(elements, key_, numbers);
+  if (processes_) {
+    const std::vector<Rows> rows = rows_of(elements);
+    errors = processes_->apply(elements, key_, numbers);
+    check_each(elements, numbers, rows, errors);
+    return errors;
+  }
   for (std::size_t i = 0; i < elements.size(); ++i) {
-    if (errors[i]) continue;
     try {
-      processes_ ? check(elements[i], numbers[i], rows[i])
-                 : apply(elements.subspan(i, 1), numbers.subspan(i, 1));
+      apply(elements.subspan(i, 1), numbers.subspan(i, 1));
     } catch (...) {
       errors[i] = std::current_exception();
     }
   }
   return errors;
+}
+
+MapFunction::Asked MapFunction::ask(std::span<const Element> elements,
+                                    std::span<const std::int64_t> numbers) const {
+  return {calls()->ask(elements, key_, numbers), rows_of(elements)};
+}
+
+std::vector<std::exception_ptr> MapFunction::take(const Asked& asked, std::span<Element> results,
+                                                  std::span<const std::int64_t> numbers) const {
+  std::vector<std::exception_ptr> errors = calls()->take(asked.call, results, numbers);
+  check_each(results, numbers, asked.rows, errors);
+  return errors;
+}
+
+/// Notes an error for each result that the function returned and that does not fit.
+void MapFunction::check_each(std::span<const Element> results, std::span<const std::int64_t> numbers,
+                             const std::vector<Rows>& rows, std::vector<std::exception_ptr>& errors) const {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (errors[i]) continue;
+    try {
+      check(results[i], numbers[i], rows[i]);
+    } catch (...) {
+      errors[i] = std::current_exception();
+    }
+  }
 }
 
 std::vector<MapFunction::Rows> MapFunction::rows_of(std::span<const Element> elements) const {

@@ -36,11 +36,22 @@ class MapFunction {
   /// and interrupts of a wait for other processes.
   std::vector<std::exception_ptr> try_each(std::span<Element> elements,
                                            std::span<const std::int64_t> numbers) const;
+  /// A call that was asked for.
+  struct Asked {
+    std::int64_t call;
+    std::vector<std::optional<std::int64_t>> rows;  ///< of its arguments, where results must have as many
+  };
+  /// `try_each` in two parts. REQUIRES: `calls()` is not null.
+  Asked ask(std::span<const Element> elements, std::span<const std::int64_t> numbers) const;
+  std::vector<std::exception_ptr> take(const Asked& asked, std::span<Element> results,
+                                       std::span<const std::int64_t> numbers) const;
   /// How many elements should be passed at once on the sequential path.
   std::int64_t worth_a_call() const { return processes_ ? processes_->worth_a_call() : 1; }
 
   /// Whether other processes run the function.
   bool runs_elsewhere() const { return processes_ != nullptr; }
+  /// What can be asked for results ahead; null: nothing.
+  FunctionCalls* calls() const { return processes_ ? processes_->calls() : nullptr; }
   /// Whether the function is a user's, so that it may block.
   bool runs_user_code() const { return function_->runs_user_code(); }
   /// The call for messages, such as `map(normalise)`.
@@ -50,6 +61,8 @@ class MapFunction {
   using Rows = std::optional<std::int64_t>;
 
   std::vector<Rows> rows_of(std::span<const Element> elements) const;
+  void check_each(std::span<const Element> results, std::span<const std::int64_t> numbers,
+                  const std::vector<Rows>& rows, std::vector<std::exception_ptr>& errors) const;
   void check(const Element& result, std::int64_t number, const Rows& rows) const;
 
   FunctionPtr function_;
