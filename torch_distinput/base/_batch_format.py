@@ -73,6 +73,14 @@ def pack(value: Any, argument: str = "`share`", names: tuple[str, ...] = ()) -> 
     return Packed(json.dumps(described, separators=(",", ":")).encode(), blocks, size)
 
 
+def joined(packed: Packed) -> bytearray:
+    """Description and blocks, in one piece of memory."""
+    memory = bytearray(packed.whole_size)
+    for place, piece in packed.pieces():
+        memory[place : place + piece.nbytes] = piece.cast("B")
+    return memory
+
+
 def view(memory: Any, slab: torch.Tensor | None = None) -> Any:
     """The value whose `Packed.pieces` lie in `memory`, a writable buffer that can be sliced. `slab` and errors as of
     `unpack`."""

@@ -59,7 +59,7 @@ class InputOptions:
         host_timeout: seconds without a sign of life after which another host counts as lost, or `peer_timeout` if that
             is shorter. A process that dies is known at once.
         executor: "processes", "ray" or an `Executor`: workers on this host, or anywhere in a Ray cluster, make the rows
-            of steps, as for `DataLoader`. The data needs random access.
+            of steps, as for `DataLoader`.
 
     The fields that tf.distribute has can also be given with its prefix `experimental_`. Raises TypeError or ValueError
     that names the field.

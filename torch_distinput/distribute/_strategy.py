@@ -15,6 +15,7 @@ from torch_distinput.base import _arguments
 from torch_distinput.base._structure import children
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.distribute._base_strategy import Strategy
+from torch_distinput.distribute._called_pipeline import CalledDataset, called_pipeline, why_unplanned
 from torch_distinput.distribute._distributed import DistributedDataset
 from torch_distinput.distribute._empty_parts import EmptyParts
 from torch_distinput.distribute._executed import ExecutedDataset
@@ -143,6 +144,12 @@ class NativeStrategy(Strategy):
         if options.executor is None:
             return self._distributed(native, empty_parts, dataset)
         index, count = self._native.input_pipeline_id, self._native.num_input_pipelines
+        if (why := why_unplanned(native)) is not None:
+            ahead = dataset.options().prefetch_bytes
+            calling, called = called_pipeline("distribute_dataset", dataset, options.executor, count, ahead, why)
+            native = self._native.distribute_dataset(calling, native_options(options))
+            assigned = CalledDataset(native, self, self._wraps, self._num_local_replicas, empty_parts, dataset)
+            return assigned.asking(called, options.executor)
         work = PipelineWork(dataset, None, options, index, count, len(self._devices), self._wraps)
         return ExecutedDataset(native, self, self._wraps, empty_parts, work, self._devices)
 

@@ -17,7 +17,8 @@ class Work(Protocol):
     """What workers do. It goes to each of them once."""
 
     def open(self) -> Callable[[Any], Any]:
-        """In a worker, once: what makes the value of a request, from plain values that JSON holds."""
+        """In a worker, once: what makes the value of a request, from plain values that JSON holds, or from a view of
+        bytes. The value may be `Packed` already."""
 
 
 class Ready(NamedTuple):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import statistics
 import time
@@ -21,7 +20,7 @@ from typing import Any
 
 from torch_distinput.executors._engine import Answer, Engine, Event, Lost, Ready
 from torch_distinput.executors._scale import Scale
-from torch_distinput.executors._server import Made, read_answer
+from torch_distinput.executors._server import Made, encoded, read_answer
 from torch_distinput.observe._workers import WorkersStats
 
 DEFAULT_AHEAD = 1 << 28  # bytes of answers that may be under way
@@ -40,6 +39,7 @@ class _Call:
     since: dict[int, float] = field(default_factory=dict)  # workers that were asked, and when
     losses: int = 0
     answer: Made | None = None
+    awaited: float | None = None  # since when
 
 
 @dataclass
@@ -96,9 +96,10 @@ class Pool:
         return min(_DEPTH * self._scale.target + 1, max(1, self._most_bytes // self._largest))
 
     def ask(self, request: Any) -> int:
-        """Notes a call with a request of plain values that JSON holds; returns its number. `look` sends it."""
+        """Notes a call with a request, a bytearray or plain values that JSON holds, and returns its number. `look`
+        sends it."""
         number = next(self._numbers)
-        self._calls[number] = _Call(json.dumps(request, separators=(",", ":")).encode())
+        self._calls[number] = _Call(encoded(request))
         self._unsent.append(number)
         return number
 
@@ -109,18 +110,34 @@ class Pool:
     def take(self, number: int) -> Any:
         """The answer to a call, and the end of it. Raises the error that the worker raised, again at each call, and
         RuntimeError where workers end again and again."""
-        began = self._clock()
+        while (made := self.answer(number, _LONGEST_WAIT)) is None:
+            pass
+        if made.error is not None:
+            raise made.error
+        self.taken(number)
+        return made.value
+
+    def answer(self, number: int, seconds: float) -> Made | None:
+        """The answer to a call, for which this waits about `seconds` at most; None: it has not come."""
         call = self._calls[number]
-        while call.answer is None:
-            self._look(self._until_slow(call))
-        if call.answer.error is not None:
-            raise call.answer.error
-        del self._calls[number]
-        ended = self._clock()
+        if call.awaited is None:
+            call.awaited = self._clock()
+        if call.answer is None:
+            self._look(min(seconds, self._until_slow(call)))
+        return call.answer
+
+    def taken(self, number: int) -> None:
+        """The end of a call that was answered: the consumer goes on."""
+        began, ended = self._calls.pop(number).awaited, self._clock()
+        assert began is not None, "its answer was asked for"
         if self._took is not None:
-            self._scale.took(ended - began, began - self._took, sum(worker.ready for worker in self._workers.values()))
+            running = sum(worker.ready for worker in self._workers.values())
+            self._scale.took(ended - began, max(0.0, began - self._took), running)
         self._took = ended
-        return call.answer.value
+
+    def forget(self, number: int) -> None:
+        """The end of a call whose answer nobody needs."""
+        self._calls.pop(number, None)
 
     def stats(self) -> WorkersStats:
         """What was counted so far."""

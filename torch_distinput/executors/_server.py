@@ -21,6 +21,19 @@ from torch_distinput.base._batch_format import Packed, pack, view
 from torch_distinput.executors._engine import Work
 
 _MADE, _FAILED = "made", "failed"
+_BYTES = b"\0"  # begins a request that is bytes, and no JSON
+
+
+def encoded(request: Any) -> bytes:
+    """A request, a bytearray or plain values that JSON holds, as it travels."""
+    if isinstance(request, bytearray):
+        return _BYTES + request
+    return json.dumps(request, separators=(",", ":")).encode()
+
+
+def decoded(request: bytes) -> Any:
+    """What was `encoded`; bytes as a view of `request`."""
+    return memoryview(request)[len(_BYTES) :] if request.startswith(_BYTES) else json.loads(request)
 
 
 class Server:
@@ -36,10 +49,11 @@ class Server:
         try:
             if self._make is None:
                 self._make = self._work.open()
-            packed = pack(self._make(json.loads(request)), "`executor`")
+            value = self._make(decoded(request))
+            packed = value if isinstance(value, Packed) else pack(value, "`executor`")
             return packed.behind(_MADE, time.perf_counter() - began)
         except Exception as error:  # noqa: BLE001 - of the user's pipeline: who asked raises it
-            return pack(_described(error)).behind(_FAILED, time.perf_counter() - began)
+            return pack(described(error)).behind(_FAILED, time.perf_counter() - began)
 
 
 class Made(NamedTuple):
@@ -54,7 +68,7 @@ def read_answer(memory: Any, slab: torch.Tensor | None = None) -> Made:
     """The answer in `memory`, of which the value's tensors are views. `slab` as of `Answer`. Raises
     DistributedDatasetError for memory that no `Server` has filled."""
     kind, seconds, value = _checked(view(memory, slab))
-    return Made(seconds, value) if kind == _MADE else Made(seconds, None, _error(value))
+    return Made(seconds, value) if kind == _MADE else Made(seconds, None, rebuilt(value))
 
 
 def _checked(answer: Any) -> tuple[str, float, Any]:
@@ -63,16 +77,17 @@ def _checked(answer: Any) -> tuple[str, float, Any]:
     raise _C.DistributedDatasetError("DataLoader: the answer of a worker of `executor` breaks its format.")
 
 
-def _described(error: Exception) -> list[Any]:
+def described(error: Exception) -> list[Any]:
+    """An error as texts."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     notes = [str(note) for note in getattr(error, "__notes__", ())]
     return [kinds, str(error), notes, "".join(lines)]
 
 
-def _error(described: Any) -> Exception:
-    """An error of the nearest class that every process knows, whose cause shows the worker's traceback."""
-    kinds, message, notes, text = described
+def rebuilt(texts: Any) -> Exception:
+    """A described error, of the nearest class that every process knows, whose cause shows the worker's traceback."""
+    kinds, message, notes, text = texts
     error = next(filter(None, (_of_kind(kind, message) for kind in kinds)), RuntimeError(message))
     if hasattr(error, "add_note"):  # from Python 3.11 on
         for note in notes:

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch.utils.data import DistributedSampler
 
 from torch_distinput.base._arguments import count, flag, instance, optional_integer
-from torch_distinput.datasets._dataset import Dataset, asks_for_streams
+from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.distribute._input_options import InputOptions
 from torch_distinput.distribute._part import Part
 from torch_distinput.distribute._strategy import OneDeviceStrategy
@@ -125,7 +125,6 @@ def _check_executor(config: LoaderConfig) -> None:
         "`num_workers`: `Executor(..., max_workers=...)` has their number": config.num_workers > 0,
         '`order="torch"`, which the ranks of a job do not have': config.order is not None,
         "a stream or a sampler of the program's own": is_own_stream(config),
-        "policy STREAMS, where only reading tells the rows of a step": asks_for_streams(config.dataset),
         "`share`: workers make a part for each process": config.share is not None,
         "`membership`, whose parts change from step to step": config.membership is not None,
     }

@@ -133,8 +133,9 @@ class DataLoader(data.DataLoader[_Item]):
             have `state_dict` and `load_state_dict`. The fourth death in a row at one batch is an error too.
         executor: "processes", "ray" or an `Executor`: rows are made by workers on this host, or anywhere in a Ray
             cluster, which are asked for parts of steps and may die. Order, states and errors stay here; states are
-            those of `distributed=True`. The data needs random access. The number of workers follows this program's
-            waits, `prefetch_bytes` bounds what is under way (None: 256 MiB); `num_workers` must be 0.
+            those of `distributed=True`. Of data without random access, workers call the functions of `map`. The number
+            of workers follows this program's waits, `prefetch_bytes` bounds what is under way (None: 256 MiB);
+            `num_workers` must be 0.
 
     The other arguments are torch's. Raises ValueError or TypeError, naming the argument, for values that do not go
     together. Use a loader and its iterators from one thread at a time.

@@ -12,7 +12,7 @@ class WorkersStats:
         workers: that run now.
         most: that may run.
         needed: that would keep up with the program, by its latest steps; None before it took some.
-        answers: parts of steps that were made.
+        answers: parts of steps that were made, or calls of functions for some elements of a stream.
         asked_again: parts that were asked of a second worker, because the first one was slow.
         dropped: parts that were made twice, or for an iterator that had ended.
         lost: workers that have ended.

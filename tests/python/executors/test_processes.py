@@ -5,24 +5,12 @@ import gc
 import os
 import random
 import signal
-from pathlib import Path
 
 import pytest
 import torch
 
 import torch_distinput as tdi
 from torch_distinput.executors._processes import Processes
-
-
-def children():
-    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
-
-
-@pytest.fixture
-def own_children():
-    """The processes that the test has started and that run."""
-    before = children()
-    return lambda: children() - before
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -4,10 +4,10 @@
 import itertools
 import os
 import signal
-from pathlib import Path
 
 import pytest
 import torch
+from child_processes import children
 from ranks import returned, run_ranks
 
 import torch_distinput as tdi
@@ -24,15 +24,17 @@ class Rows(torch.utils.data.Dataset):
 
 
 def kill_a_child():
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    if children:
-        os.kill(int(children[0]), signal.SIGKILL)
+    for child in sorted(children())[:1]:
+        os.kill(child, signal.SIGKILL)
 
 
 def take(rank, kind, state, steps, executed, seed=None):
     executor = tdi.Executor("processes", max_workers=1) if executed else None
     if kind == "pipeline":
         arguments = {"dataset": tdi.Dataset.range(ROWS).shuffle(), "seed": seed}
+    elif kind == "stream":
+        stream = tdi.Dataset.from_generator(lambda: range(ROWS), tdi.TensorSpec((), torch.int64)).map(torch.clone)
+        arguments = {"dataset": stream.shuffle(9), "seed": seed}
     else:
         arguments = {"dataset": Rows(), "shuffle": True, "seed": seed}
     with tdi.DataLoader(**arguments, global_batch_size=8, distributed=True, executor=executor) as loader:
@@ -46,7 +48,7 @@ def take(rank, kind, state, steps, executed, seed=None):
         return found, loader.state_dict(), loader.last_info.global_valid
 
 
-@pytest.mark.parametrize("kind", ["pipeline", "python"])
+@pytest.mark.parametrize("kind", ["pipeline", "python", "stream"])
 def test_ranks_that_draw_no_seed_share_the_rows_and_go_on(kind):
     before = returned(run_ranks(take, 3, kind, None, 4, True, may_fork=True))
     state = before[0][1]

@@ -48,6 +48,19 @@ class ExecutedSteps(Steps):
         return with_workers(replace(native, **counted, **self._times.fields()), self._feed.workers_stats())
 
 
+class CalledSteps(Steps):
+    """Steps of a pipeline of this library that this process reads, and whose functions workers call."""
+
+    def _open(self) -> _C.DistributedIterator:
+        called = self._plan.called
+        assert called is not None, "checked by the caller"
+        called.open()
+        return super()._open()
+
+    def stats(self) -> Stats:
+        return with_workers(super().stats(), self._feed.workers_stats())
+
+
 class ExecutedIndexSteps(IndexSteps):
     """Steps of a map-style dataset that Python reads: its indices are the requests."""
 

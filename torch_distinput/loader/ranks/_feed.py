@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch.distributed as dist
@@ -10,6 +11,7 @@ import torch.distributed as dist
 from torch_distinput import _C
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.distribute import _peer_values
+from torch_distinput.distribute._called_pipeline import fact_of
 from torch_distinput.distribute._distributed import native_of
 from torch_distinput.distribute._multi_worker import MultiWorkerMirroredStrategy, examples_of, group_of, strategy_group
 from torch_distinput.distribute._part import Part, PartStrategy
@@ -19,7 +21,7 @@ from torch_distinput.loader._config import LoaderConfig, accelerator_of, device_
 from torch_distinput.loader.orders._exact_sampler import step_rows
 from torch_distinput.loader.orders._exchanged import Samplers, samplers_now
 from torch_distinput.loader.paths._batches import without_rows
-from torch_distinput.loader.ranks._executor import check_executor, work_of
+from torch_distinput.loader.ranks._executor import why_called, with_called_functions, work_of
 from torch_distinput.loader.ranks._peer_check import PeerCheck, Peers
 from torch_distinput.loader.ranks._plan import MakeLoader, Plan, assigned_indices, plan_of
 from torch_distinput.loader.ranks._stages import check_stages, needs_rows, peers_with_rows
@@ -89,7 +91,9 @@ class Feed:
 
     def workers_stats(self) -> WorkersStats | None:
         """What the workers of the executor have done; None without any yet."""
-        return None if self._pool is None else self._pool.stats()
+        called = None if self._plan is None else self._plan.called
+        pool = self._pool if called is None else called
+        return None if pool is None else pool.stats()
 
     def close(self) -> None:
         """Ends the workers of the executor, and the worker processes that wait for the next iterator, which starts
@@ -97,6 +101,8 @@ class Feed:
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()
+        if self._plan is not None and self._plan.called is not None:
+            self._plan.called.close()
         if self._plan is not None and self._plan.inner is not None:
             self._plan.inner.close()
 
@@ -130,7 +136,10 @@ class Feed:
         if self._plan is None or not samplers.same(self._planned_for):
             plan = plan_of(config, self.strategy(config), self.plain)
             check_stages(config, plan)
-            check_executor(config, plan)
+            if config.executor is not None and (why := why_called(config, plan)) is not None:
+                shares = self.strategy(config).num_replicas_in_sync
+                calling, called = with_called_functions(config, shares, why)
+                plan = replace(plan_of(calling, self.strategy(config), self.plain), called=called)
             self._plan, self._planned_for = plan, samplers
             world = self.strategy(config).num_replicas_in_sync
             self._plan.order = order_of(config) | {"steps": steps_of(config, world)}
@@ -209,7 +218,9 @@ class Feed:
         if config.sequence is not None:
             cuts = ", ".join(f"{name} by {cut}" for name, cut in config.sequence.items())
             facts.append(f"sequence: peers get parts of each sequence, along {cuts}")
-        if config.executor is not None:
+        if config.executor is not None and plan.called is not None:
+            facts.append(fact_of(config.executor, plan.called))
+        elif config.executor is not None:
             facts.append(f"executor: {config.executor}; this process plans the steps, and workers make their rows")
         elif plan.kind != "native":
             facts.append(f"threads: {f'{config.num_workers} processes' if config.num_workers else 'caller'}")

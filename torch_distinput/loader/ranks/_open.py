@@ -3,7 +3,12 @@
 
 from torch_distinput.loader._config import LoaderConfig
 from torch_distinput.loader._observers import Observer
-from torch_distinput.loader.ranks._executed_steps import ExecutedIndexSteps, ExecutedSiftedSteps, ExecutedSteps
+from torch_distinput.loader.ranks._executed_steps import (
+    CalledSteps,
+    ExecutedIndexSteps,
+    ExecutedSiftedSteps,
+    ExecutedSteps,
+)
 from torch_distinput.loader.ranks._feed import Feed
 from torch_distinput.loader.ranks._index_steps import IndexSteps
 from torch_distinput.loader.ranks._rowless_steps import RowlessSteps
@@ -22,5 +27,8 @@ def open_steps(config: LoaderConfig, progress: Progress, feed: Feed, observer: O
     if not needs_rows(config):
         return RowlessSteps(config, progress, feed, observer)
     kinds, sifted = (_STEPS, SiftedSteps) if config.executor is None else (_EXECUTED, ExecutedSiftedSteps)
-    steps = sifted if config.skips_rows else kinds[feed.plan(config).kind]
+    plan = feed.plan(config)
+    steps = sifted if config.skips_rows else kinds[plan.kind]
+    if plan.called is not None:
+        steps = CalledSteps
     return steps(config, progress, feed, observer)

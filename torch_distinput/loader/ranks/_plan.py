@@ -16,6 +16,7 @@ from torch_distinput.datasets._dataset import Dataset, asks_for_streams
 from torch_distinput.distribute._distributed import DistributedDataset
 from torch_distinput.distribute._input_options import InputOptions
 from torch_distinput.distribute._multi_worker import MultiWorkerMirroredStrategy, warn_of_peers
+from torch_distinput.executors._called_functions import CalledFunctions
 from torch_distinput.loader._config import LoaderConfig
 from torch_distinput.loader.orders._exact_sampler import ExactSampler, group_size_and_rank
 from torch_distinput.loader.orders._exchanged import exchanged, followed, is_own_stream
@@ -43,6 +44,7 @@ class Plan:
     `followed`. `streams`: ranks read streams of their own, of which nobody else can read the rest. `facts`: what the
     ranks must agree on besides what the library compares, in the user's words. `order`:
     see `order_of` and `steps_of`. `numbers`: the assignment of native rows by their indices, once it was asked for.
+    `called`: the functions of the pipeline that workers of an executor call.
     """
 
     kind: str
@@ -56,6 +58,7 @@ class Plan:
     facts: list[tuple[str, str]] = field(default_factory=list)
     order: dict[str, Any] = field(default_factory=dict)
     numbers: DistributedDataset | None = None
+    called: CalledFunctions | None = None
 
 
 def plan_of(config: LoaderConfig, strategy: MultiWorkerMirroredStrategy, plain: MakeLoader) -> Plan:
