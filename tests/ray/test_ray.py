@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`executor="ray"` with Ray itself: rows, order and states are those of the local pipeline, whatever is killed."""
 
+import contextlib
 import gc
 import json
 import os
@@ -182,6 +183,53 @@ def test_nodes_killed_at_random_moments_lose_and_repeat_no_row(cluster, seed):
             take()
         assert loader.stats().workers.lost >= 1
     assert rows == list(range(len(rows)))
+
+
+def numbers_as_text():
+    for number in range(400):
+        yield str(number)
+
+
+def parsed(text):
+    time.sleep(0.002)
+    return {"row": torch.tensor(int(text)), "noise": torch.rand(2, generator=tdi.random())}
+
+
+def test_a_stream_is_read_here_and_killed_actors_lose_and_repeat_no_row(cluster):
+    draws = random.Random(1)
+    kills = {draws.randrange(10, 40), draws.randrange(50, 80)}  # each costs the start of an actor
+    stream = tdi.Dataset.from_generator(numbers_as_text, tdi.StringSpec(()))
+    dataset = stream.map(parsed).filter(lambda row: row["row"] % 7 != 3).shuffle(20, seed=1)
+    arguments = {"batch_size": 4, "seed": 1, "with_info": True}
+    local = tdi.DataLoader(dataset, **arguments, distributed=True)
+    with tdi.DataLoader(dataset, **arguments, executor=executor(least=2)) as remote:
+        states = []
+        for step, (ours, theirs) in enumerate(zip(remote, local, strict=True)):
+            assert same(ours[0], theirs[0])
+            assert ours[1] == theirs[1]
+            states.append(local.state_dict())
+            assert remote.state_dict() == states[-1]
+            if step in kills:
+                kill_an_actor(draws)
+        assert remote.stats().workers.lost >= 1
+        at = draws.choice(states)
+        remote.load_state_dict(at)
+        local.load_state_dict(at)
+        assert all(same(ours, theirs) for (ours, _), (theirs, _) in zip(remote, local, strict=True))
+
+
+def kill_an_actor(draws):
+    """One of this process's cluster."""
+    parents, actors = {}, []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            name, fields = status.read_text().partition("(")[2].rsplit(")", 1)
+            parents[int(status.parent.name)] = int(fields.split()[1])
+            if name.startswith("ray::_Actor"):
+                actors.append(int(status.parent.name))
+    own = [actor for actor in actors if parents.get(parents[actor]) == os.getpid()]  # raylets are children
+    if own:
+        os.kill(draws.choice(own), signal.SIGKILL)
 
 
 def test_an_error_comes_with_class_and_traceback(cluster):
