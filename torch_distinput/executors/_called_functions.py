@@ -83,7 +83,7 @@ def _that_travels(returned: bool, result: Any) -> tuple[bool, Any]:
         return False, described(error)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Call:
     request: bytearray
     numbers: list[int]

@@ -124,7 +124,8 @@ def _check_executor(config: LoaderConfig) -> None:
     excluded = {
         "`num_workers`: `Executor(..., max_workers=...)` has their number": config.num_workers > 0,
         '`order="torch"`, which the ranks of a job do not have': config.order is not None,
-        "a stream or a sampler of the program's own": is_own_stream(config),
+        "a stream or a sampler of the program's own: of `tdi.Dataset.from_torch(stream).map(function)`, workers call "
+        "the function": is_own_stream(config),
         "`share`: workers make a part for each process": config.share is not None,
         "`membership`, whose parts change from step to step": config.membership is not None,
     }

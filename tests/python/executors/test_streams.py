@@ -371,7 +371,7 @@ def test_an_interrupt_loses_no_row():
     ("dataset", "named"),
     [
         (counted(4).batch(2).unbatch(), "Nor is there a `map` with a function in Python"),
-        (Shards(4), "stream"),
+        (Shards(4), "from_torch"),
     ],
 )
 def test_what_workers_cannot_help_with_is_refused_by_name(dataset, named):

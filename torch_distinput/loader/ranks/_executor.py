@@ -31,11 +31,7 @@ def why_called(config: LoaderConfig, plan: Plan) -> str | None:
     """Why workers can call functions of the pipeline only; None: they make parts of steps. Raises ValueError where
     they can do neither."""
     if plan.dataset is None:
-        raise ValueError(
-            "DataLoader: `executor` asks workers for parts of steps, but this is a stream that only the program reads: "
-            "pass `tdi.Dataset.from_torch(stream).map(function)`, whose function workers call, or data with random "
-            "access, or leave `executor` out."
-        )
+        raise ValueError("DataLoader: `executor` excludes a sampler of the program's own, which only it can read.")
     if not isinstance(config.dataset, Dataset):
         return None
     if asks_for_streams(config.dataset):
