@@ -31,6 +31,7 @@ import torch_distinput as tdi
 from torch_distinput import _C
 from torch_distinput.base._batch_format import pack
 from torch_distinput.executors._answer_slabs import GivenSlabs, OwnSlabs
+from torch_distinput.executors._processes import Processes
 from torch_distinput.loader.paths import _native as native
 
 # The parts of a backend's module `torch.fake` that torch's own Python calls.
@@ -519,6 +520,25 @@ def rows_that_an_executor_makes_are_copied_from_slabs_that_are_page_locked_once(
         fake.drain()
         list(tdi.DataLoader(tdi.Dataset.range(4), 4, device=str(device)))
     assert fake.counts()["registered"] == 0, fake.counts()
+
+
+def answers_in_other_memory_are_put_together_in_page_locked_memory_that_is_used_again():
+    executor = tdi.Executor(Processes, max_workers=1)  # without slabs, as Ray's store is
+    numbers = tdi.Dataset.range(240).map(lambda row: {"n": row, "large": row.int().expand(2**15).clone()})
+    with tdi.DataLoader(numbers, 4, device="fake:1", executor=executor) as loader:
+        kept = []
+        for batch in loader:
+            fake.drain()
+            kept.append(batch)
+            if len(kept) == 20:
+                before = fake.counts()
+        after = fake.counts()
+    assert after["copies"] - before["copies"] == 40, (before, after)
+    assert after["host_allocations"] == before["host_allocations"], (before, after)
+    assert after["registrations"] == before["registrations"], (before, after)
+    for step, batch in enumerate(kept):
+        assert batch["n"].cpu().tolist() == list(range(4 * step, 4 * step + 4))
+        assert torch.equal(batch["large"].cpu()[:, -1], batch["n"].cpu().int())
 
 
 def a_slab_stays_page_locked_while_something_views_it():
