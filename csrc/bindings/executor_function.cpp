@@ -73,6 +73,7 @@ class ExecutorCalls final : public FunctionCalls {
   std::vector<std::exception_ptr> take(std::int64_t call, std::span<Element> results,
                                        std::span<const std::int64_t> numbers) override {
     std::vector<std::exception_ptr> errors(numbers.size());
+    const StageScope waits(Stage::kWait);
     while (!calling_python([&] { return arrived(call, results, numbers, errors); })) {
       if (interrupt_check()) interrupt_check()();
     }
