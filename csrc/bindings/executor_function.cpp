@@ -159,7 +159,7 @@ class ExecutorCalls final : public FunctionCalls {
   bool in_blocks_;
   UserObject asker_;
   ForkGuard fork_guard_;
-  mutable ElementReader results_;  // guarded by the GIL
+  ElementReader results_;
 };
 
 class ExecutorFunction final : public ProcessFunction, public PythonCode {
