@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/block_claim.h"
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <new>
@@ -9,6 +10,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "io/cache_walk.h"
@@ -51,6 +53,16 @@ bool is_named(int root, const std::string& path, ::ino_t inode) {
   return ::fstatat(root, path.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_ino == inode;
 }
 
+/// Writes a file of two parts. In one call, as the kernel then keeps it in memory in large pieces, from which
+/// a reader copies faster.
+bool write_both(int file, std::span<const char> head, std::span<const char> bytes) {
+  const auto part = [](std::span<const char> of) { return ::iovec{const_cast<char*>(of.data()), of.size()}; };
+  const std::array parts{part(head), part(bytes)};
+  const ::ssize_t written = ::pwritev(file, parts.data(), static_cast<int>(parts.size()), 0);
+  if (written == static_cast<::ssize_t>(head.size() + bytes.size())) return true;
+  return write_at(file, head, 0) && write_at(file, bytes, head.size());
+}
+
 bool is_there(int root, const std::string& path) { return ::faccessat(root, path.c_str(), F_OK, 0) == 0; }
 
 }  // namespace
@@ -84,7 +96,7 @@ BlockClaim::~BlockClaim() {
 bool BlockClaim::keep(const CacheKey& key, std::span<const char> bytes) noexcept {
   try {
     const std::vector<char> head = block_head(key, number_, bytes);
-    if (!write_at(file_.number(), head, 0) || !write_at(file_.number(), bytes, head.size())) return false;
+    if (!write_both(file_.number(), head, bytes)) return false;
     const std::string path = block_path(key, number_);
     if (!is_named(root_.number(), part_, inode_)) return true;
     is_kept_ = ::renameat(root_.number(), part_.c_str(), root_.number(), path.c_str()) == 0;

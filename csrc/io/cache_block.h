@@ -1,12 +1,15 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <time.h>
 
 #include "base/descriptor.h"
 #include "io/cache_key.h"
@@ -54,12 +57,20 @@ class CacheBlock {
 
   std::uint64_t number() const noexcept { return number_; }
   /// Fills `into` with the bytes of the object from `offset` on. False where they are damaged. REQUIRES: the
-  /// block has them.
+  /// block has them. A page is checked when it is read first, and again whenever the file has changed since
+  /// the block was opened.
   bool read(std::span<char> into, std::uint64_t offset) const;
 
  private:
+  /// Pages of a block, a bit for each.
+  using Pages = std::uint32_t;
+  static_assert(kCacheBlock / kCachePage <= 32);
+
   CacheBlock(Descriptor file, std::uint64_t number, const ByteRange& range, std::vector<std::uint32_t> checks,
-             std::uint64_t head_bytes);
+             std::uint64_t head_bytes, const ::timespec& changed);
+  bool has_changed() const;
+  std::size_t next_size(Pages checked, std::uint64_t offset, std::size_t size) const;
+  bool read_piece(Pages checked, std::span<char> into, std::uint64_t offset) const;
   bool read_part(std::uint64_t page, std::span<char> into, std::uint64_t offset) const;
   bool is_whole(std::uint64_t first_page, std::span<const char> bytes) const;
 
@@ -68,6 +79,8 @@ class CacheBlock {
   ByteRange range_;
   std::vector<std::uint32_t> checks_;  ///< of pages
   std::uint64_t head_bytes_;
+  ::timespec changed_;  ///< when the file had changed last as it was opened
+  mutable std::atomic<Pages> checked_ = 0;
 };
 using CacheBlockPtr = std::shared_ptr<const CacheBlock>;
 

@@ -123,8 +123,10 @@ bool CachedObject::is_there(const CacheRoot& root, std::uint64_t block) {
     if (block < window.seen.size() && window.seen[block]) return true;
   }
   struct ::stat status;
-  if (::fstatat(root.number(), block_path(key_, block).c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+  if (cache_.open_blocks().get(key_, block) == nullptr &&
+      ::fstatat(root.number(), block_path(key_, block).c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
     return false;
+  }
   note_seen(block, true);
   return true;
 }
@@ -208,14 +210,15 @@ CacheBlock::State CachedObject::read_kept(const CacheRoot& root, std::uint64_t b
                                           std::uint64_t offset) {
   OpenBlocks& blocks = cache_.open_blocks();
   CacheBlockPtr kept = blocks.get(key_, block);
-  if (!kept) {
+  const bool is_new = kept == nullptr;
+  if (is_new) {
     const CacheBlock::State state = CacheBlock::open(root, key_, block, kept);
     if (state == CacheBlock::State::kNone) note_seen(block, false);
     if (state == CacheBlock::State::kNone || state == CacheBlock::State::kUnreadable) return state;
   }
   ReadCounts& counts = ReadCounts::of_process();
   if (kept && kept->read(into, offset)) {
-    blocks.put(key_, std::move(kept));
+    if (is_new) blocks.put(key_, std::move(kept));
     counts.cached.add(static_cast<std::int64_t>(into.size()));
     note_object_read();
     return CacheBlock::State::kThere;

@@ -21,13 +21,12 @@ constexpr std::chrono::seconds kAloneFor{60};
 
 DiskCache::DiskCache(std::string folder, CacheLimits limits) : folder_(std::move(folder)), limits_(limits) {}
 
-/// A quarter of those that the process may open: for blocks that it gets at a time, as many as keep a fast
-/// link busy, and for as many that it has read.
-std::size_t DiskCache::most_open_files() {
-  constexpr ::rlim_t kMost = 512;
+/// `most`, or a quarter of those that the process may open: for blocks that it gets at a time, and for those
+/// that it has read.
+std::size_t DiskCache::open_files(std::size_t most) {
   ::rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return 64;
-  return static_cast<std::size_t>(std::clamp<::rlim_t>(files.rlim_cur / 4, 8, kMost));
+  return static_cast<std::size_t>(std::clamp<::rlim_t>(files.rlim_cur / 4, 8, most));
 }
 
 const CacheRoot* DiskCache::root() {
@@ -107,7 +106,7 @@ BlockClaim::State DiskCache::claim(const CacheKey& key, std::uint64_t number, bo
   Opened& opened = opened_.get();
   {
     const std::lock_guard lock(opened.mutex);
-    if (is_ahead && opened.claims.size() >= most_open_files()) return BlockClaim::State::kBusy;
+    if (is_ahead && opened.claims.size() >= open_files(kMostClaims)) return BlockClaim::State::kBusy;
   }
   if (is_full(opened)) return BlockClaim::State::kNoRoom;
   const BlockClaim::State state = BlockClaim::take(*root, limits_, key, number, claim);

@@ -78,14 +78,18 @@ class DiskCache {
     std::chrono::steady_clock::time_point full_until{};
     std::chrono::steady_clock::time_point alone_until{};
     std::map<std::string, ::ino_t> claims;
-    OpenBlocks blocks{most_open_files()};
+    OpenBlocks blocks{open_files(kMostRead)};
     CacheKeeper keeper;
   };
-  static std::size_t most_open_files();
+  static std::size_t open_files(std::size_t most);
   static void tell(const std::string& line);
   bool is_full(Opened& opened) const;
   void find_full(const CacheRoot& root, Opened& opened, std::uint64_t bytes);
 
+  /// As many as keep a fast link busy.
+  static constexpr std::size_t kMostClaims = 512;
+  /// 1 GiB.
+  static constexpr std::size_t kMostRead = 4096;
   static inline std::atomic<void (*)(const std::string&)> teller = nullptr;
 
   std::string folder_;

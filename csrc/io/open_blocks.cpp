@@ -5,7 +5,7 @@ namespace torch_distinput {
 
 CacheBlockPtr OpenBlocks::get(const CacheKey& key, std::uint64_t number) {
   const std::lock_guard lock(mutex_);
-  const auto found = places_.find({key.folder, number});
+  const auto found = places_.find({key.digest, number});
   if (found == places_.end()) return nullptr;
   used_.splice(used_.begin(), used_, found->second);
   return found->second->second;
@@ -13,11 +13,11 @@ CacheBlockPtr OpenBlocks::get(const CacheKey& key, std::uint64_t number) {
 
 void OpenBlocks::put(const CacheKey& key, CacheBlockPtr block) {
   CacheBlockPtr closed;  // declared before the lock: the file is closed after the lock is released
-  Name name(key.folder, block->number());
+  const Name name(key.digest, block->number());
   const std::lock_guard lock(mutex_);
   if (places_.contains(name)) return;
   used_.emplace_front(name, std::move(block));
-  places_.emplace(std::move(name), used_.begin());
+  places_.emplace(name, used_.begin());
   if (used_.size() <= most_) return;
   closed = std::move(used_.back().second);
   places_.erase(used_.back().first);
@@ -27,7 +27,7 @@ void OpenBlocks::put(const CacheKey& key, CacheBlockPtr block) {
 void OpenBlocks::remove(const CacheKey& key, std::uint64_t number) {
   CacheBlockPtr closed;
   const std::lock_guard lock(mutex_);
-  const auto found = places_.find({key.folder, number});
+  const auto found = places_.find({key.digest, number});
   if (found == places_.end()) return;
   closed = std::move(found->second->second);
   used_.erase(found->second);

@@ -6,7 +6,6 @@
 #include <list>
 #include <map>
 #include <mutex>
-#include <string>
 #include <utility>
 
 #include "io/cache_block.h"
@@ -26,7 +25,7 @@ class OpenBlocks {
   void remove(const CacheKey& key, std::uint64_t number);
 
  private:
-  using Name = std::pair<std::string, std::uint64_t>;  ///< folder and number
+  using Name = std::pair<Sha256, std::uint64_t>;  ///< of the object, and number
   using Entry = std::pair<Name, CacheBlockPtr>;
 
   const std::size_t most_;

@@ -1,6 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/cache_block.h"
 
+#include <chrono>
+#include <thread>
+
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "io/cache_files.h"
@@ -36,6 +40,7 @@ TEST_F(CacheBlocks, HaveTheBytesOfTheirObjects) {
       ASSERT_EQ(open(key, number, block), BlockState::kThere);
       EXPECT_EQ(std::filesystem::file_size(path_of(key, number)), block_file_bytes(key, number));
       const ByteRange whole = block_range(number, size);
+      EXPECT_EQ((block_file_bytes(key, number) - whole.size) % 64, 0u);
       EXPECT_EQ(read(*block, whole), object.substr(whole.offset, whole.size));
       for (int tries = 0; tries < 50; ++tries) {
         const ByteRange part = part_of_range(whole, random);
@@ -82,6 +87,31 @@ TEST_F(CacheBlocks, FindEachFlippedBit) {
     put(path_of(key, 0), damaged);
     CacheBlockPtr block;
     EXPECT_FALSE(open(key, 0, block) == BlockState::kThere && read(*block, {0, object.size()}));
+  }
+}
+
+TEST_F(CacheBlocks, FindWhatHasChangedSinceTheyWereRead) {
+  std::mt19937_64 random(5);
+  const std::string object = random_text(kCacheBlock);
+  const CacheKey key = key_of("object", object.size());
+  const ByteRange whole{0, object.size()};
+  for (int tries = 0; tries < 20; ++tries) {
+    ASSERT_TRUE(keep(key, object, 0));
+    CacheBlockPtr block;
+    ASSERT_EQ(open(key, 0, block), BlockState::kThere);
+    ASSERT_EQ(read(*block, part_of_range(whole, random)).has_value(), true);
+    ASSERT_EQ(read(*block, whole), object);
+    // Longer than a tick of the clock that files have their times from.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const std::uint64_t at = random() % object.size();
+    const char other = static_cast<char>(object[at] ^ 1);
+    const int file = ::open(path_of(key, 0).c_str(), O_WRONLY);
+    const std::uint64_t head = block_file_bytes(key, 0) - object.size();
+    ASSERT_EQ(::pwrite(file, &other, 1, static_cast<::off_t>(head + at)), 1);
+    ::close(file);
+    EXPECT_EQ(read(*block, whole), std::nullopt);
+    EXPECT_EQ(read(*block, {at, 1}), std::nullopt);
+    remove_file(*root_, block_path(key, 0));
   }
 }
 
