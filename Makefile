@@ -15,7 +15,8 @@
 #   make matrix      the fast Python tests of wheels in dist/ for several Pythons and torches; writes docs/versions.md
 #   make test-clusters  jobs started by each launcher that is here, Ray and Spark installed in an environment of their own;
 #                    writes docs/versions.md. Debian: apt-get install openmpi-bin mpich slurm-wlm munge default-jre-headless
-#   make test-ray    executors and blocks of Ray, which it installs (70 MB): actors, nodes and trainers are killed
+#   make test-ray    executors and blocks of Ray, which it installs (70 MB): actors, nodes and trainers are killed;
+#                    5 minutes on two CPUs
 #   make test-gpu    what only a CUDA device can show; skipped, with a reason, where there is none
 #   make bench       C++ benchmarks
 #   make bench-gpu   the way to a CUDA device; writes benchmarks/results/gpu.json
