@@ -1167,3 +1167,12 @@ def available_cpus() -> int:
 
 def cpu_quota() -> float | None:
     """How many CPUs' time the control groups of this process allow, as a container's limit is kept; None without a limit."""
+
+def cpus_of_nodes(sysfs: str = '/sys') -> dict[int, list[int]]:
+    """The CPUs of each NUMA node, in ascending order; nothing where the kernel tells none."""
+
+def node_of_pci_device(address: str, sysfs: str = '/sys') -> int | None:
+    """The NUMA node that a device such as '0000:41:00.0' is connected to; None where the kernel knows none."""
+
+def may_place_memory() -> bool:
+    """Whether the system lets this process choose the NUMA node of its memory; containers may forbid it."""

@@ -60,9 +60,9 @@ class TDI_API FileSystem {
 /// All objects with the scheme and bucket (or host) of `url` are read by `files` in this process from now on.
 TDI_API void set_file_system(const std::string& url, std::shared_ptr<FileSystem> files);
 
-/// A folder of this machine where bytes of objects are kept, for all processes of its user that name it, or of
-/// its group, if that may write to the folder. What is kept is of one version of its object, and is checked
-/// when it is read: a damaged block is asked for again.
+/// A folder of this machine where bytes of objects are kept, for all processes of its user that name it, or
+/// of its group, if that may write to the folder. What is kept is of one version of its object, and is
+/// checked when it is read: a damaged block is asked for again.
 struct ObjectCacheOptions {
   std::string folder;  ///< made with mode 0700 if need be; "" for none
   /// What the folder may hold at most; 0: `TDI_CACHE_BYTES`, else what `TDI_CACHE_FREE` leaves.
