@@ -6,14 +6,14 @@
 Nodes are processes with a folder for local files and shared memory of their own, so that this needs the privileges of
 root. They read 205 MB in random order from nginx over a relay, which adds 30 ms to an answer and passes 200 MB a second
 to all of them together, in batches of 64 rows of 25 kB a node; a consumer works 50 ms for each. Each system has the
-same rows in its own format, with shards of 4 MiB or row groups of 4 MB, and two epochs: the first begins with nothing,
-the second has what the first has left on the local disks. `downloads`: bytes that the server has sent, all its answers
-counted, over those of the rows. `step_ms`: of all nodes, with the 50 ms, from the second step on. `not_once`: rows that
-did not come exactly once.
+same rows in its own format, with shards of 4 MiB or row groups of 4 MB (LanceDB asks for rows), and two epochs: the
+first begins with nothing, the second has what the first has left on the local disks. `downloads`: bytes that the server
+has sent, all its answers counted, over those of the rows. `step_ms`: of all nodes, with the 50 ms, from the second step
+on. `not_once`: rows that did not come exactly once.
 
 PYTHON is an interpreter of an environment with the rivals, which this makes:
 
-    python benchmarks/peers/install.py build/peers-remote mosaicml-streaming litdata
+    python benchmarks/peers/install.py build/peers-remote mosaicml-streaming litdata lancedb
 """
 
 import argparse

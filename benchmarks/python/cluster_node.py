@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import torch
@@ -109,13 +110,52 @@ def litdata(url: str, local: Path) -> Iterator[Batches]:
     return itertools.repeat(module.StreamingDataLoader(data, batch_size=BATCH, num_workers=2, collate_fn=stacked))
 
 
+_LIST = """<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>{bucket}</Name><Prefix>{prefix}</Prefix>
+<KeyCount>{count}</KeyCount><MaxKeys>1000</MaxKeys><IsTruncated>false</IsTruncated>{contents}</ListBucketResult>
+"""
+_LISTED = """<Contents><Key>{key}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>&quot;1&quot;</ETag>
+<Size>{size}</Size><StorageClass>STANDARD</StorageClass></Contents>"""
+
+
+def write_lance(folder: Path) -> None:
+    """A table, and the answers of S3 to the lists that opening it takes."""
+    import lancedb
+    import pyarrow as pa
+
+    table = pa.table({"row": pa.array([row.tobytes() for row in rows()], pa.binary())})
+    lancedb.connect(str(folder / "lance")).create_table("rows", table)
+    versions = folder / "lance" / "rows.lance" / "_versions"
+    prefix = f"{versions.relative_to(folder)}/"
+    lists = folder.parent / "lists"
+    lists.mkdir()
+    for name, paths in {"none": [], quote(prefix, safe=""): sorted(versions.iterdir())}.items():
+        entries = [_LISTED.format(key=path.relative_to(folder), size=path.stat().st_size) for path in paths]
+        answer = _LIST.format(bucket=BUCKET, prefix=prefix, count=len(entries), contents="".join(entries))
+        (lists / name).write_text(answer)
+
+
+def lancedb(url: str, local: Path) -> Iterator[Batches]:
+    import lancedb as module
+    from lancedb.streaming import StreamingDataset
+
+    options = {"endpoint": url, "region": "us-east-1", "allow_http": "true"}
+    options |= {"aws_access_key_id": "key", "aws_secret_access_key": "secret"}
+    table = module.connect(f"s3://{BUCKET}/lance", storage_options=options).open_table("rows")
+    place = {"rank": dist.get_rank(), "world_size": dist.get_world_size()}
+    for epoch in itertools.count():
+        data = StreamingDataset(table, shuffle_seed=1, epoch=epoch, **place)
+        yield torch.utils.data.DataLoader(data, BATCH, collate_fn=stacked)
+
+
 SYSTEMS: dict[str, System] = {
     "torch_distinput, shuffle(blocks=2)": lanes,
     "torch_distinput, full shuffle": ours,
     "MosaicML streaming, 2 workers": streaming,
     "litdata, 2 workers": litdata,
+    "LanceDB": lancedb,
 }
-WRITERS = {"torch_distinput": write_parquet, "MosaicML": write_mds, "litdata": write_lit}
+WRITERS = {"torch_distinput": write_parquet, "MosaicML": write_mds, "litdata": write_lit, "LanceDB": write_lance}
 
 
 def measure(batches: Batches) -> dict:

@@ -2,7 +2,8 @@
 """The servers of the remote benchmark, all of this machine: nginx, and a helper that makes it late.
 
 One nginx serves a folder at several ports: as it is, over TLS, with status 503 for every hundredth request, and late:
-one request in fifty waits before its first byte.
+one request in fifty waits before its first byte. The first one answers S3's lists, too, from files in the folder
+`lists`: that with the name of the prefix, as it is in the query, or `none`.
 """
 
 import contextlib
@@ -26,7 +27,12 @@ http {{
   uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5; root {data};
   split_clients $request_id $fails {{ 1% 1; * ""; }}
   split_clients $request_id $waits {{ 2% 1; * ""; }}
-  server {{ listen 127.0.0.1:{plain}; }}
+  map $args $prefix {{ ~prefix=([^&]*) $1; }}
+  server {{
+    listen 127.0.0.1:{plain};
+    location ~ ^/[^/]*/?$ {{ if ($prefix) {{ rewrite ^ /lists/$prefix? last; }} }}
+    location /lists/ {{ internal; error_page 404 =200 /lists/none; }}
+  }}
   server {{ listen 127.0.0.1:{tls} ssl; ssl_certificate {chain}; ssl_certificate_key {chain}; }}
   server {{ listen 127.0.0.1:{failing}; if ($fails) {{ return 503; }} }}
   server {{
