@@ -68,11 +68,12 @@ def _table(kind: type[AnyRow]) -> str:
 
 
 HEAD = f"""# Versions
-What `make matrix` saw: the wheel of `make wheel` for the Python, installed into an environment of its own away from the
-source tree, and the fast Python tests (`-m "not slow"`) run against it. A `t` behind the version of Python: without the
-GIL. First batch seconds: from the start of `pip install` of the wheel, oneTBB included, to the end of a program that
-reads a batch. Seconds are those of the machine that did it, beside other work; they are no benchmark. Skipped are tests
-that need other packages, what the C++ tests build, a GPU or another torch.
+What `make matrix` saw: the wheel of `make wheel` for the Python, installed into an environment of its own away from
+the source tree, and the fast Python tests (`-m "not slow"`) run against it. Where its column says no more than `yes`,
+it was built for that torch alone. A `t` behind the version of Python: without the GIL. First batch seconds: from the
+start of `pip install` of the wheel, oneTBB included, to the end of a program that reads a batch. Seconds are those of
+the machine that did it, beside other work; they are no benchmark. Skipped are tests that need other packages, what the
+C++ tests build, a GPU or another torch.
 
 {_table(Row)}"""
 
