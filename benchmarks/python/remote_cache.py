@@ -5,7 +5,8 @@
 
 The server is nginx on loopback. `from_disk` and `from_memory` read from the cache what was read before: the kernel has
 dropped files and cache from memory before each epoch, or has all of them there. `first_epoch` reads from the server,
-with and without a cache. Sides run in turn; ratios are medians of the rounds' ratios.
+with and without a cache. Sides run in turn; ratios are medians of the rounds' ratios: of bytes a second, and, which
+varies less on a machine with other work, of bytes a second of processor time.
 """
 
 import argparse
@@ -77,7 +78,11 @@ def _beside_files(servers: remote_servers.Servers, rounds: int, before: Callable
 
         sides = {"cache": f"{servers.plain}/{file}", "files": str(servers.data / file)}
         samples = in_turn({side: partial(epoch, source) for side, source in sides.items()}, rounds)
-        result[name] = {"series": medians(samples), "of_files": ratio(samples, "GB_per_s", "cache", "files")}
+        result[name] = {
+            "series": medians(samples),
+            "of_files": ratio(samples, "GB_per_s", "cache", "files"),
+            "of_files_by_cpu": ratio(samples, "cpu_s_per_GB", "files", "cache"),
+        }
     return result
 
 
