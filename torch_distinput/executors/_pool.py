@@ -8,7 +8,6 @@ calls is asked of a second worker where the first one is slow, and the answer th
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import statistics
@@ -159,10 +158,11 @@ class Pool:
         self._engine.close()
 
     def __del__(self) -> None:
-        # It may be half made or a forked child's copy, or the interpreter may be exiting.
-        with contextlib.suppress(Exception):
+        try:  # not `suppress`: at the interpreter's exit, names of modules are gone
             if os.getpid() == self._owner:
                 self._engine.close()
+        except Exception:  # noqa: BLE001 - half made, or the interpreter is exiting
+            pass
 
     # What happens between calls.
 

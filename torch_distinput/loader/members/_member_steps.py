@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -90,8 +89,10 @@ class MemberSteps:
         self._parts.end()
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # it may be half made, or the interpreter may be exiting
+        try:  # noqa: SIM105 - at the interpreter's exit, names of modules are gone
             self.close()
+        except Exception:  # noqa: BLE001 - half made, or the interpreter is exiting
+            pass
 
 
 def _check(members: StepMembers) -> None:

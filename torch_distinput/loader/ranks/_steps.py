@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from dataclasses import replace
@@ -398,9 +397,10 @@ class Steps:
         self.leave()
 
     def __del__(self) -> None:
-        # The iterator may be half made or a forked child's copy, or the interpreter may be exiting.
-        with contextlib.suppress(Exception):
+        try:  # noqa: SIM105 - at the interpreter's exit, names of modules are gone
             self.leave()
+        except Exception:  # noqa: BLE001 - half made, a forked child's copy, or the interpreter is exiting
+            pass
 
 
 class PythonSteps(Steps):
