@@ -25,6 +25,9 @@ Descriptor make_part(const CacheRoot& root, const CacheKey& key, const std::stri
   const int flags = root.is_shared() ? 0 : O_EXCL;
   for (int tries = 0; tries < 8; ++tries) {
     Descriptor file = root.open_file(path, flags);
+    // A process that was killed has not come to give the file its mode. One that lives finds that it is gone.
+    if (!file.open() && root.is_new_of_others(errno) && ::unlinkat(root.number(), path.c_str(), 0) == 0)
+      continue;
     if (file.open() || errno != ENOENT) return file;
     root.make_folder(key.folder.substr(0, 2));
     root.make_folder(key.folder);
