@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+from equal_values import same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,16 +34,6 @@ def pipeline(draw):
             case "take":
                 dataset = dataset.take(draw(st.integers(0, 50)))
     return dataset
-
-
-def same(one, other):
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other) and one.dtype == other.dtype
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    return one == other
 
 
 def steps_of(loader, count=None):

@@ -13,6 +13,7 @@ import numpy
 import pytest
 import torch
 from child_processes import children
+from equal_values import same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -120,16 +121,6 @@ def stream_of(calls, **how):
     for call in calls:
         dataset = call(dataset, how)
     return dataset
-
-
-def same(one, other):
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other) and one.dtype == other.dtype
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    return one == other
 
 
 def steps_of(loader, kills=(), workers=set):
