@@ -46,6 +46,6 @@ class TDI_API NodeScope {
 /// Makes pages of mapped memory that nobody has touched yet come from `node` as long as that has some,
 /// whichever process that shares the mapping touches them first. `data` is the start of a page. Returns
 /// whether the system does so.
-TDI_API bool place_on_node(void* data, std::size_t bytes, int node) noexcept;
+bool place_on_node(void* data, std::size_t bytes, int node) noexcept;
 
 }  // namespace torch_distinput

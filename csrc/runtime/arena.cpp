@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -81,12 +83,12 @@ class Arena final : public Executor {
       : threads_(threads),
         worker_per_cpu_(tbb::global_control::max_allowed_parallelism,
                         static_cast<std::size_t>(available_cpus()) + 1),
-        arena_(make_task_arena(threads)),
-        placer_(arena_) {}
+        arena_(make_task_arena(threads)) {}
 
 #ifdef __SANITIZE_THREAD__
   // oneTBB is not instrumented, so ThreadSanitizer must be told that a task happens after its submission.
   void submit(std::function<void()> task) override {
+    place_threads();
     auto* const boxed = new std::function<void()>([work = current_work(), task = std::move(task)] {
       const WorkScope scope(work);
       task();
@@ -100,6 +102,7 @@ class Arena final : public Executor {
   }
 #else
   void submit(std::function<void()> task) override {
+    place_threads();
     arena_.enqueue([work = current_work(), task = std::move(task)]() noexcept {
       const WorkScope scope(work);
       const TaskScope here;
@@ -110,12 +113,18 @@ class Arena final : public Executor {
   int concurrency() const noexcept override { return threads_; }
 
  private:
+  /// At the first task, because to observe an arena starts oneTBB, which a process may never need.
+  void place_threads() {
+    if (arenas_are_kept()) std::call_once(placing_, [this] { placer_.emplace(arena_); });
+  }
+
   int threads_;
   // oneTBB counts the caller as one of its threads and starts one less than there are CPUs. Callers of this
   // library mostly sleep or feed a device, so the arenas may use every CPU.
   tbb::global_control worker_per_cpu_;
   tbb::task_arena arena_;
-  ThreadPlacer placer_;
+  std::once_flag placing_;
+  std::optional<ThreadPlacer> placer_;
 };
 
 /// Whether this process is a forked child of the process that has the oneTBB threads. The first caller's

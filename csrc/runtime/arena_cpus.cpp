@@ -36,6 +36,8 @@ void keep_arenas_on(const std::vector<int>& cpus) {
   wanted.store(own, std::memory_order_release);
 }
 
+bool arenas_are_kept() noexcept { return wanted.load(std::memory_order_acquire) != nullptr; }
+
 void place_arena_thread() noexcept {
   static thread_local const cpu_set_t* placed = nullptr;
   const cpu_set_t* const now = wanted.load(std::memory_order_acquire);

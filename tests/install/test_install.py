@@ -96,6 +96,7 @@ FOR_THE_PYTHON_MODULE = {
     *("can_be_encoded", "encode_tensors", "decode_tensors", "starts_share_store"),
     *("FrameSender", "FrameReceiver", "Bell", "VisibleToForks", "seen_by_forks", "end_with_process"),
     *("ForkGuard", "StageScope", "start_trace", "stop_trace", "available_cpus", "cpu_quota"),
+    *("NodeScope", "cpus_of_nodes", "node_of_device", "node_of_pci_device", "place_near_device"),
     *("ReplicaRun", "ExchangeBroken"),
 }
 
