@@ -23,6 +23,7 @@ class Functions(ctypes.Structure):
         ("check_device", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32)),
         ("exchange_capture_mode", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int))),
         ("new_stream", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))),
+        ("pci_address", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_char_p, ctypes.c_int32)),
         ("capture_status", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))),
         ("unpack_images", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
         ("nccl_init", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int32), ctypes.c_int32)),
@@ -64,6 +65,7 @@ def test_the_cuda_library_loads_without_a_driver_and_says_so(functions):
         functions.exchange_capture_mode(ctypes.byref(mode))
     else:
         assert functions.new_stream(0, ctypes.byref(ctypes.c_void_p())) in NO_DEVICE
+        assert functions.pci_address(0, ctypes.create_string_buffer(32), 32) in NO_DEVICE
 
 
 @pytest.mark.skipif(NVCC is None, reason="needs nvcc")
