@@ -97,6 +97,13 @@ CacheBlock::State state_of_error(int code) {
   return code == ELOOP ? CacheBlock::State::kDamaged : CacheBlock::State::kUnreadable;
 }
 
+/// A number that grows every few milliseconds, as the times of files do.
+std::int64_t tick() {
+  ::timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
 }  // namespace
 
 ByteRange block_range(std::uint64_t number, std::uint64_t size) {
@@ -186,11 +193,18 @@ bool CacheBlock::read(std::span<char> into, std::uint64_t offset) const {
   return true;
 }
 
-/// Whether anybody has written to the file, or to what the system knows of it, since it was opened.
+/// Whether anybody has written to the file, or to what the system knows of it, since it was opened. Looks
+/// once a tick: a look costs as much as reading a few kB, and the times of files tell ticks apart only.
 bool CacheBlock::has_changed() const {
+  const std::int64_t now = tick();
+  if (same_at_.load(std::memory_order_relaxed) == now) return false;
   struct ::stat status;
-  return ::fstat(file_.number(), &status) != 0 || status.st_ctim.tv_sec != changed_.tv_sec ||
-         status.st_ctim.tv_nsec != changed_.tv_nsec;
+  if (::fstat(file_.number(), &status) != 0 || status.st_ctim.tv_sec != changed_.tv_sec ||
+      status.st_ctim.tv_nsec != changed_.tv_nsec) {
+    return true;
+  }
+  same_at_.store(now, std::memory_order_relaxed);
+  return false;
 }
 
 /// How many of `size` bytes from `offset` on can be read at once: those of pages that were checked, those of

@@ -58,7 +58,7 @@ class CacheBlock {
   std::uint64_t number() const noexcept { return number_; }
   /// Fills `into` with the bytes of the object from `offset` on. False where they are damaged. REQUIRES: the
   /// block has them. A page is checked when it is read first, and again whenever the file has changed since
-  /// the block was opened.
+  /// the block was opened, up to a tick ago.
   bool read(std::span<char> into, std::uint64_t offset) const;
 
  private:
@@ -79,7 +79,8 @@ class CacheBlock {
   ByteRange range_;
   std::vector<std::uint32_t> checks_;  ///< of pages
   std::uint64_t head_bytes_;
-  ::timespec changed_;  ///< when the file had changed last as it was opened
+  ::timespec changed_;                             ///< when the file had changed last as it was opened
+  mutable std::atomic<std::int64_t> same_at_ = 0;  ///< the tick in which that was so last
   mutable std::atomic<Pages> checked_ = 0;
 };
 using CacheBlockPtr = std::shared_ptr<const CacheBlock>;

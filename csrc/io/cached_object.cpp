@@ -168,7 +168,6 @@ std::size_t CachedObject::read(std::span<char> into, std::uint64_t offset, const
   if (offset >= version().size) return 0;
   into = into.first(static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), version().size - offset)));
   if (into.empty()) return 0;
-  const StageScope reads(Stage::kRead);
   const ByteRange range{offset, into.size()};
   if (end_block(range) - first_block(range) > 1) will_read({&range, 1});
   for (std::uint64_t block = first_block(range); block < end_block(range); ++block) {
@@ -183,7 +182,7 @@ std::size_t CachedObject::read(std::span<char> into, std::uint64_t offset, const
 
 void CachedObject::read_block(std::uint64_t block, std::span<char> into, std::uint64_t offset,
                               const Poll& poll) {
-  BlockWait wait(poll);
+  std::optional<BlockWait> wait;
   for (int damaged = 0; damaged < kMostDamaged;) {
     const CacheRoot* const root = cache_.root();
     if (root == nullptr) break;
@@ -200,7 +199,8 @@ void CachedObject::read_block(std::uint64_t block, std::span<char> into, std::ui
     }
     if (state != BlockClaim::State::kBusy) continue;
     if (!cache_.may_wait()) break;
-    if (!wait.again()) cache_.waited_in_vain();
+    if (!wait) wait.emplace(poll);
+    if (!wait->again()) cache_.waited_in_vain();
   }
   origin_->read(into, offset, poll);
 }

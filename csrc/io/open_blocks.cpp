@@ -1,7 +1,16 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/open_blocks.h"
 
+#include <cstring>
+
 namespace torch_distinput {
+
+/// A digest is as good as random already.
+std::size_t OpenBlocks::Hash::operator()(const Name& name) const noexcept {
+  std::size_t first;
+  std::memcpy(&first, name.first.data(), sizeof(first));
+  return first + name.second;
+}
 
 CacheBlockPtr OpenBlocks::get(const CacheKey& key, std::uint64_t number) {
   const std::lock_guard lock(mutex_);

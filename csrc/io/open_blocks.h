@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <map>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include "io/cache_block.h"
@@ -27,11 +27,14 @@ class OpenBlocks {
  private:
   using Name = std::pair<Sha256, std::uint64_t>;  ///< of the object, and number
   using Entry = std::pair<Name, CacheBlockPtr>;
+  struct Hash {
+    std::size_t operator()(const Name& name) const noexcept;
+  };
 
   const std::size_t most_;
   std::mutex mutex_;
   std::list<Entry> used_;  ///< the most recently used one first
-  std::map<Name, std::list<Entry>::iterator> places_;
+  std::unordered_map<Name, std::list<Entry>::iterator, Hash> places_;
 };
 
 }  // namespace torch_distinput
