@@ -6,6 +6,8 @@
 `epochs`: files of 256 MiB in the page cache, rows of several sizes, batches of 1 MiB (256 rows at most);
 `shuffle(blocks=2)` beside the same rows in order. Sides run in turn; ratios are medians of the rounds' ratios, of
 speeds and of processor time, which says more where other programs use the machine.
+`tables`: the same for Parquet as pyarrow writes it by default (compressed), with several columns, in batches of 256
+rows, and more decoded bytes than are kept in memory: each epoch reads and decodes all of them.
 `downloads`: how many nodes read a block in an epoch, counted over the rows that each rank gets, beside the formula
 1 + (nodes - 1) / lanes; a node keeps what it has read, so that this is how often a block is downloaded.
 """
@@ -96,6 +98,57 @@ def epochs(folder: Path, rounds: int) -> dict:
     return found
 
 
+def _numbers(random: np.random.Generator) -> tuple[pa.Table, int]:
+    return pa.table({f"c{i}": random.standard_normal(5_000_000, np.float32) for i in range(20)}), 20_000
+
+
+def _texts(random: np.random.Generator) -> tuple[pa.Table, int]:
+    words = np.array([random.bytes(random.integers(1, 6)).hex()[1:] for _ in range(5_000)])
+    texts = [" ".join(words[random.zipf(1.3, 200) % len(words)]) for _ in range(300_000)]
+    return pa.table({"text": texts, "id": np.arange(len(texts))}), 500
+
+
+def _pictures(random: np.random.Generator) -> tuple[pa.Table, int]:
+    sizes = random.integers(20_000, 60_000, 10_000).tolist()
+    pictures = pa.array([random.bytes(size) for size in sizes], pa.binary())
+    return pa.table({"picture": pictures, "label": random.integers(0, 1_000, len(sizes))}), 25
+
+
+TABLES: dict[str, Callable[[np.random.Generator], tuple[pa.Table, int]]] = {
+    "20 columns of numbers": _numbers,
+    "texts of 200 words": _texts,
+    "pictures of 20 to 60 kB": _pictures,
+}
+
+
+def tables(folder: Path, rounds: int) -> dict:
+    """GB of decoded rows a second in each order."""
+    found: dict[str, dict] = {}
+    for name, make in TABLES.items():
+        path = folder / "table.parquet"
+        table, group = make(np.random.default_rng(7))
+        parquet.write_table(table, path, row_group_size=group)
+        row = table.nbytes / table.num_rows
+        del table
+        rows = tdi.ParquetDataset(path)
+        counted = next(iter(rows.element_spec))
+
+        def epoch(order: Order, rows: tdi.Dataset = rows, counted: str = counted, row: float = row) -> Sample:
+            return timed(lambda: int(row * sum(len(one[counted]) for one in order(rows).batch(256))))
+
+        samples = in_turn({side: partial(epoch, order) for side, order in ORDERS.items()}, rounds)
+        found[name] = {
+            "row_bytes": round(row),
+            "file_bytes": path.stat().st_size,
+            "series": medians(samples),
+            "blocks_of_in_order": ratio(samples, "GB_per_s", "blocks", "in order"),
+            "blocks_of_in_order_by_cpu": ratio(samples, "cpu_s_per_GB", "in order", "blocks"),
+        }
+        print(name, json.dumps(found[name]), flush=True)
+        path.unlink()
+    return found
+
+
 def _readers(rows: tdi.Dataset, split: str, nodes: int, ranks_a_node: int) -> float:
     """By how many nodes a block is read in an epoch, on average."""
     batches = rows.batch(BATCH)
@@ -140,12 +193,14 @@ def main() -> None:
         counted = downloads(folder)
         neighbours = machine.Neighbours()
         measured = epochs(folder, arguments.rounds)
+        whole = tables(folder, arguments.rounds)
         system = round(neighbours.cores(), 2)
     if arguments.json:
         content = {
             **machine.describe(("torch", "numpy", "pyarrow")),
             "system_cores": system,
             "epochs": measured,
+            "tables": whole,
             "downloads": counted,
         }
         arguments.json.write_text(json.dumps(content, indent=2) + "\n")

@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/hash.h"
 #include "core/interrupt_watch.h"
 #include "torch_distinput/interrupt.h"
 
@@ -22,6 +24,13 @@ BlockPtr wait_for(const std::shared_future<BlockPtr>& block) {
 }
 
 }  // namespace
+
+std::size_t BlockCache::KeyHash::operator()(const Key& key) const noexcept {
+  Hash hash;
+  hash.add_word(static_cast<std::uint64_t>(key.file));
+  hash.add_word(static_cast<std::uint64_t>(key.block));
+  return hash.value();
+}
 
 BlockCache::BlockCache(std::int64_t max_bytes, std::int64_t max_bytes_of_all)
     : max_bytes_(max_bytes), max_bytes_of_all_(max_bytes_of_all), state_(new_state().release()) {}
@@ -73,35 +82,39 @@ bool BlockCache::has(const Key& key) {
 
 BlockPtr BlockCache::look_up(const Key& key, const std::function<BlockPtr()>& read) {
   State& here = state();
-  std::promise<BlockPtr> promise;
-  std::shared_future<BlockPtr> known;
+  const std::uint64_t time = ++all().time;
+  std::optional<std::promise<BlockPtr>> promise;
+  std::shared_future<BlockPtr> coming;
   {
     const std::lock_guard lock(here.mutex);
     const auto found = here.entries.find(key);
     if (found != here.entries.end()) {
-      known = found->second.block;
-      here.uses.splice(here.uses.begin(), here.uses, found->second.use);
-      found->second.time = ++all().time;
+      Entry& entry = found->second;
+      here.uses.splice(here.uses.begin(), here.uses, entry.use);
+      entry.time = time;
+      if (entry.block != nullptr) return entry.block;
+      coming = entry.coming;
     } else {
+      promise.emplace();
       here.uses.push_front(key);
-      here.entries.emplace(key, Entry{promise.get_future().share(), 0, here.uses.begin(), ++all().time});
+      here.entries.emplace(key, Entry{promise->get_future().share(), nullptr, 0, here.uses.begin(), time});
     }
   }
-  if (known.valid()) return wait_for(known);
+  if (!promise) return wait_for(coming);
   const InterruptWatch watch;
   try {
     BlockPtr block = read();
-    promise.set_value(block);
+    promise->set_value(block);
     // Released without the lock: the owner of a block's memory may run any code.
-    Dropped dropped = trim(here, key, block->value.bytes());
+    Dropped dropped = trim(here, key, block);
     trim_all(here, key, dropped);
     return block;
   } catch (...) {
     forget(here, key);
     if (watch.interrupt()) {
-      promise.set_value(nullptr);
+      promise->set_value(nullptr);
     } else {
-      promise.set_exception(std::current_exception());
+      promise->set_exception(std::current_exception());
     }
     throw;
   }
@@ -127,12 +140,13 @@ BlockCache::State& BlockCache::state() {
   return *found;
 }
 
-BlockCache::Dropped BlockCache::trim(State& state, const Key& key, std::int64_t bytes) const {
+BlockCache::Dropped BlockCache::trim(State& state, const Key& key, const BlockPtr& block) const {
   const std::lock_guard lock(state.mutex);
   Dropped dropped;
   const auto own = state.entries.find(key);
   if (own == state.entries.end()) return dropped;
-  own->second.bytes = bytes + 1;
+  own->second.block = block;
+  own->second.bytes = block->value.bytes() + 1;
   state.bytes += own->second.bytes;
   all().bytes += own->second.bytes;
   while (state.bytes > max_bytes_) {

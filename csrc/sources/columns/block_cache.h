@@ -6,11 +6,10 @@
 #include <functional>
 #include <future>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
-#include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -27,7 +26,11 @@ namespace torch_distinput {
 /// blocks. Safe from any thread.
 class BlockCache {
  public:
-  using Key = std::pair<std::string, std::int64_t>;  ///< file, and block in it
+  struct Key {
+    std::int64_t file;   ///< its number
+    std::int64_t block;  ///< in it
+    bool operator==(const Key&) const = default;
+  };
 
   explicit BlockCache(std::int64_t max_bytes, std::int64_t max_bytes_of_all = kProcessBlockBytes);
   ~BlockCache();
@@ -46,12 +49,16 @@ class BlockCache {
 
  private:
   struct Entry {
-    std::shared_future<BlockPtr> block;
-    std::int64_t bytes = 0;  ///< 0 until the block has been read
+    std::shared_future<BlockPtr> coming;
+    BlockPtr block;          ///< null until it has been read
+    std::int64_t bytes = 0;  ///< as is this
     std::list<Key>::iterator use;
     std::uint64_t time = 0;  ///< of that use, counted over all caches
   };
-  using Dropped = std::vector<std::shared_future<BlockPtr>>;
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const noexcept;
+  };
+  using Dropped = std::vector<BlockPtr>;
   /// What the threads of one process share.
   struct State {
     explicit State(const std::atomic<std::int64_t>& kept) : kept(kept) {}
@@ -59,7 +66,7 @@ class BlockCache {
     ForkGuard fork_guard;
     const std::atomic<std::int64_t>& kept;  ///< blocks, whatever their bytes
     std::mutex mutex;
-    std::map<Key, Entry> entries;
+    std::unordered_map<Key, Entry, KeyHash> entries;
     std::list<Key> uses;  ///< the latest first
     std::int64_t bytes = 0;
   };
@@ -84,7 +91,7 @@ class BlockCache {
   /// Drops the entry of a block that could not be read.
   static void forget(State& state, const Key& key);
   /// Counts the bytes of a block that has been read, and returns those to drop, the oldest first.
-  Dropped trim(State& state, const Key& key, std::int64_t bytes) const;
+  Dropped trim(State& state, const Key& key, const BlockPtr& block) const;
   /// Moves the oldest blocks of all caches to `dropped` until these keep no more than they may together; not
   /// block `key` of `state`.
   void trim_all(const State& state, const Key& key, Dropped& dropped) const;

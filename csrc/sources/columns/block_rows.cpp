@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "sources/columns/block_rows.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -68,14 +69,44 @@ void copy_part(const at::Tensor& column, std::span<const std::int64_t> rows, con
   copy_numbers<char>(from, rows, row_bytes, sink);
 }
 
+std::int64_t count_rows(std::span<const BlockRun> runs) {
+  std::int64_t rows = 0;
+  for (const BlockRun& run : runs) rows += static_cast<std::int64_t>(run.rows.size());
+  return rows;
+}
+
+/// Runs of so few rows on average are copied together: a call for each would cost more than the copy, and its
+/// misses of the cache would come one after the other.
+constexpr std::int64_t kShortRun = 32;
+
+bool are_short(std::span<const BlockRun> runs) {
+  return runs.size() > 1 && count_rows(runs) < kShortRun * std::ssize(runs);
+}
+
+/// Writes one leaf of runs that follow each other, with one call for all.
+void gather_leaf_together(std::size_t leaf, std::span<const BlockRun> runs,
+                          std::span<const std::int64_t> slots, const RowSink& sink) {
+  const char* const origin = runs.front().block->dense[leaf];
+  std::vector<std::int64_t> places;  // in bytes from `origin`
+  places.reserve(static_cast<std::size_t>(count_rows(runs)));
+  for (const BlockRun& run : runs) {
+    const auto base = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(run.block->dense[leaf]) -
+                                                reinterpret_cast<std::uintptr_t>(origin));
+    for (const std::int64_t row : run.rows) places.push_back(base + row * sink.row_bytes);
+  }
+  gather_rows(origin, 1, places, slots, sink);
+}
+
 /// Writes one leaf.
 void gather_leaf(const RowType::LeafSource& source, std::span<const BlockRun> runs,
                  std::span<const std::int64_t> slots, const RowSink& sink) {
+  if (source.stored.size() == 1 && are_short(runs))
+    return gather_leaf_together(source.stored[0], runs, slots, sink);
   for (const BlockRun& run : runs) {
     RunSink to = sink_of(run, slots, sink);
     if (source.stored.size() == 1) {
-      const at::Tensor& column = dense_of(run, source.stored[0]);
-      gather_rows(data_of(column), sink.row_bytes, run.rows, to.slots, {to.data, sink.row_bytes});
+      gather_rows(run.block->dense[source.stored[0]], sink.row_bytes, run.rows, to.slots,
+                  {to.data, sink.row_bytes});
       continue;
     }
     for (const std::size_t leaf : source.stored) {
@@ -84,12 +115,6 @@ void gather_leaf(const RowType::LeafSource& source, std::span<const BlockRun> ru
       to.data += row_bytes_of(column);
     }
   }
-}
-
-std::int64_t count_rows(std::span<const BlockRun> runs) {
-  std::int64_t rows = 0;
-  for (const BlockRun& run : runs) rows += static_cast<std::int64_t>(run.rows.size());
-  return rows;
 }
 
 /// Calls `visit(block, row)` for each row.
@@ -104,31 +129,60 @@ const std::int64_t* bounds_of(const at::Tensor& offsets) {
   return static_cast<const std::int64_t*>(offsets.const_data_ptr());
 }
 
+/// The strings of one row.
+struct StringRow {
+  const char* values;
+  const std::int64_t* bounds;
+};
+
+/// Those of all rows.
+std::vector<StringRow> string_rows(std::size_t leaf, std::span<const BlockRun> runs, std::int64_t per_row) {
+  std::vector<StringRow> rows;
+  rows.reserve(static_cast<std::size_t>(count_rows(runs)));
+  for (const BlockRun& run : runs) {
+    const auto& column = std::get<Bytes>(run.block->value.leaves()[leaf]);
+    const char* const values = data_of(column.values);
+    const std::int64_t* const bounds = bounds_of(column.offsets);
+    for (const std::int64_t row : run.rows) {
+      const std::int64_t* const own = bounds + row * per_row;
+      rows.push_back({values + own[0], own});
+    }
+  }
+  return rows;
+}
+
+/// Rows of strings that are on the way to the cache while an earlier one is copied, and how much of each:
+/// what comes after that, the hardware sees coming.
+constexpr std::size_t kStringsAhead = 4;
+constexpr std::int64_t kPrefetched = 1024;
+constexpr std::int64_t kCacheLine = 64;
+
+void prefetch(const StringRow& row, std::int64_t per_row) {
+  const std::int64_t size = std::min(row.bounds[per_row] - row.bounds[0], kPrefetched);
+  for (std::int64_t at = 0; at < size; at += kCacheLine) __builtin_prefetch(row.values + at);
+}
+
 Bytes gather_strings(std::size_t leaf, std::span<const BlockRun> runs, BufferPool& pool) {
   const auto& first = std::get<Bytes>(runs.front().block->value.leaves()[leaf]);
   std::vector<std::int64_t> shape = first.shape;
   shape.front() = count_rows(runs);
   std::int64_t per_row = 1;
   for (std::size_t dim = 1; dim < shape.size(); ++dim) per_row *= shape[dim];
+  const std::vector<StringRow> rows = string_rows(leaf, runs, per_row);
   std::int64_t bytes = 0;
-  for_each_row(runs, [&](const RowBlock& block, std::int64_t row) {
-    const std::int64_t* const bounds =
-        bounds_of(std::get<Bytes>(block.value.leaves()[leaf]).offsets) + row * per_row;
-    bytes += bounds[per_row] - bounds[0];
-  });
+  for (const StringRow& row : rows) bytes += row.bounds[per_row] - row.bounds[0];
   at::Tensor values = pooled_tensor(std::array{bytes}, at::kByte, pool);
   at::Tensor offsets = pooled_tensor(std::array{shape.front() * per_row + 1}, at::kLong, pool);
   auto* const data = static_cast<char*>(values.mutable_data_ptr());
   auto* bound = static_cast<std::int64_t*>(offsets.mutable_data_ptr());
   *bound = 0;
-  for_each_row(runs, [&](const RowBlock& block, std::int64_t row) {
-    const auto& column = std::get<Bytes>(block.value.leaves()[leaf]);
-    const std::int64_t* const bounds = bounds_of(column.offsets) + row * per_row;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (row + kStringsAhead < rows.size()) prefetch(rows[row + kStringsAhead], per_row);
+    const auto& [values, bounds] = rows[row];
     const std::int64_t size = bounds[per_row] - bounds[0];
-    if (size > 0)
-      std::memcpy(data + *bound, data_of(column.values) + bounds[0], static_cast<std::size_t>(size));
+    if (size > 0) std::memcpy(data + *bound, values, static_cast<std::size_t>(size));
     for (std::int64_t i = 0; i < per_row; ++i, ++bound) bound[1] = bound[0] + bounds[i + 1] - bounds[i];
-  });
+  }
   return {std::move(values), std::move(offsets), std::move(shape), first.utf8};
 }
 

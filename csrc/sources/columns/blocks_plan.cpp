@@ -49,6 +49,8 @@ class BlocksPlan final : public RaggedPlan {
       }
       return;
     }
+    const std::vector<Visit> visits = visits_of(groups);
+    if (!too_many(visits)) return gather_runs(*type_, runs_of(groups, visits, positions), slots, sinks);
     for_each_block(
         groups, positions,
         [&](const BlockPtr& block, std::span<const std::int64_t> rows, std::span<const std::int64_t> places) {

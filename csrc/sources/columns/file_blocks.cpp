@@ -29,6 +29,11 @@ std::shared_ptr<const RowType> ColumnFiles::type(const std::string& file) {
   return type_;
 }
 
+std::int64_t ColumnFiles::number(const std::string& file) {
+  const std::lock_guard lock(mutex_);
+  return numbers_.try_emplace(file, std::ssize(numbers_)).first->second;
+}
+
 FileBlocks::FileBlocks(std::shared_ptr<ColumnFiles> files, std::vector<std::string> names)
     : files_(std::move(files)),
       names_(std::move(names)),
@@ -36,11 +41,12 @@ FileBlocks::FileBlocks(std::shared_ptr<ColumnFiles> files, std::vector<std::stri
       ahead_([this](std::span<const std::size_t> blocks, std::int64_t bytes) { return ask(blocks, bytes); }) {
   const auto counts = files_->reader().count_rows(names_);
   for (std::size_t file = 0; file < names_.size(); ++file) {
+    const std::int64_t number = files_->number(names_[file]);
     std::int64_t first_row = 0;
     for (std::size_t block = 0; block < counts[file].size(); ++block) {
       const std::int64_t rows = counts[file][block];
       if (rows == 0) continue;
-      places_.push_back({file, static_cast<std::int64_t>(block), first_row});
+      places_.push_back({file, number, static_cast<std::int64_t>(block), first_row});
       starts_.push_back(starts_.back() + rows);
       first_row += rows;
     }
@@ -79,15 +85,14 @@ SourceRow FileBlocks::source_row(std::int64_t row) const {
 BlockPtr FileBlocks::block(std::size_t index) const {
   const Place& place = places_[index];
   const auto read = [&] {
-    return files_->block(names_[place.file], place.block, [&] { return whole_block(*type_, source(index)); });
+    return files_->block(place.number, place.block, [&] { return whole_block(*type_, source(index)); });
   };
   return is_remote_ ? ahead_.read(index, read) : read();
 }
 
 void FileBlocks::will_read(std::span<const std::size_t> blocks) const {
-  ahead_.announce(blocks, [this](std::size_t index) {
-    return files_->has(names_[places_[index].file], places_[index].block);
-  });
+  ahead_.announce(
+      blocks, [this](std::size_t index) { return files_->has(places_[index].number, places_[index].block); });
 }
 
 /// As BlockAhead::Ask: those of one file together.

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "sources/columns/block_ahead.h"
@@ -32,12 +33,15 @@ class ColumnFiles {
   /// The type of rows: that of the file for which this was called first. Throws what reading it throws.
   std::shared_ptr<const RowType> type(const std::string& file);
 
-  /// Whether block `block` of `file` is kept, or being read.
-  bool has(const std::string& file, std::int64_t block) { return cache_.has({file, block}); }
+  /// The number of a file among those of this reader.
+  std::int64_t number(const std::string& file);
+  /// Whether block `block` of the file with number `file` is kept, or being read.
+  bool has(std::int64_t file, std::int64_t block) { return cache_.has({file, block}); }
   /// As `BlockCache::keep`.
   void keep(std::int64_t blocks) { cache_.keep(blocks); }
-  /// Block `block` of `file`, which `read` makes where it is not kept; as `BlockCache::get`.
-  BlockPtr block(const std::string& file, std::int64_t block, const std::function<BlockPtr()>& read) {
+  /// Block `block` of the file with number `file`, which `read` makes where it is not kept; as
+  /// `BlockCache::get`.
+  BlockPtr block(std::int64_t file, std::int64_t block, const std::function<BlockPtr()>& read) {
     return cache_.get({file, block}, read);
   }
 
@@ -46,6 +50,7 @@ class ColumnFiles {
   ColumnOptions options_;
   std::mutex mutex_;
   std::shared_ptr<const RowType> type_;
+  std::unordered_map<std::string, std::int64_t> numbers_;
   BlockCache cache_{kBlockCacheBytes};
 };
 
@@ -70,6 +75,7 @@ class FileBlocks final : public BlockSet {
  private:
   struct Place {
     std::size_t file;
+    std::int64_t number;  ///< of the file among those of the reader
     std::int64_t block;
     std::int64_t first_row;  ///< the rows of the file before it
   };

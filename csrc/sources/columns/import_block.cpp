@@ -268,6 +268,14 @@ class BlockImport {
 
 }  // namespace
 
+RowBlock::RowBlock(Element leaves, std::int64_t num_rows) : value(std::move(leaves)), rows(num_rows) {
+  dense.reserve(value.leaves().size());
+  for (const Leaf& leaf : value.leaves()) {
+    const auto* const tensor = std::get_if<at::Tensor>(&leaf);
+    dense.push_back(tensor == nullptr ? nullptr : static_cast<const char*>(tensor->const_data_ptr()));
+  }
+}
+
 RowBlock import_block(const TableType& type, const ArrowBatch& batch, const BlockPlace& place) {
   return import_rows(type, batch, place, 0, (*batch)->length);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "sources/columns/arrow_owned.h"
 #include "sources/columns/column_type.h"
@@ -10,10 +11,14 @@
 
 namespace torch_distinput {
 
-/// Rows that lie together: each leaf has `rows` rows along dim 0.
+/// Rows that lie together: each leaf has `rows` rows along dim 0. Nobody else has its leaves, so their memory
+/// stays where it is.
 struct RowBlock {
+  RowBlock(Element leaves, std::int64_t num_rows);
+
   Element value;
-  std::int64_t rows = 0;
+  std::vector<const char*> dense;  ///< where the rows of each dense leaf begin; null for other leaves
+  std::int64_t rows;
 };
 
 /// What messages say of an array.

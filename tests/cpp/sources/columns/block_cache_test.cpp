@@ -35,7 +35,7 @@ class Reads {
 TEST(BlockCache, KeepsTheBlocksUsedLast) {
   Reads reads;
   BlockCache cache(3 * (kBlockBytes + 1));
-  const auto get = [&](std::int64_t block) { return cache.get({"file", block}, std::ref(reads)); };
+  const auto get = [&](std::int64_t block) { return cache.get({0, block}, std::ref(reads)); };
   for (const std::int64_t block : {0, 1, 2, 0, 1, 2}) get(block);
   EXPECT_EQ(reads.count(), 3);
   get(0);
@@ -50,11 +50,11 @@ TEST(BlockCache, KeepsTheBlocksUsedLast) {
 TEST(BlockCache, ReadsABlockThatIsLargerThanTheLimit) {
   Reads reads;
   BlockCache cache(kBlockBytes / 2);
-  EXPECT_EQ(cache.get({"file", 0}, std::ref(reads))->rows, 10);
-  cache.get({"file", 0}, std::ref(reads));
+  EXPECT_EQ(cache.get({0, 0}, std::ref(reads))->rows, 10);
+  cache.get({0, 0}, std::ref(reads));
   EXPECT_EQ(reads.count(), 1);
-  cache.get({"file", 1}, std::ref(reads));
-  cache.get({"file", 0}, std::ref(reads));
+  cache.get({0, 1}, std::ref(reads));
+  cache.get({0, 0}, std::ref(reads));
   EXPECT_EQ(reads.count(), 3);
 }
 
@@ -64,7 +64,7 @@ TEST(BlockCache, AllCachesOfAProcessKeepTheBlocksUsedLast) {
   BlockCache first(1 << 20, kAll);
   BlockCache other(1 << 20, kAll);
   const auto get = [&](BlockCache& cache, std::int64_t block) {
-    cache.get({"file", block}, std::ref(reads));
+    cache.get({0, block}, std::ref(reads));
   };
   for (const std::int64_t block : {0, 1}) get(first, block);
   for (const std::int64_t block : {0, 1}) get(other, block);
@@ -83,10 +83,10 @@ TEST(BlockCache, BlocksThatMustBeKeptStayWhateverOthersRead) {
   BlockCache first(1 << 20, kBlockBytes);
   first.keep(2);
   BlockCache other(1 << 20, kBlockBytes);
-  for (const std::int64_t block : {0, 1}) first.get({"file", block}, std::ref(reads));
-  for (const std::int64_t block : {0, 1, 0}) other.get({"file", block}, std::ref(reads));
+  for (const std::int64_t block : {0, 1}) first.get({0, block}, std::ref(reads));
+  for (const std::int64_t block : {0, 1, 0}) other.get({0, block}, std::ref(reads));
   EXPECT_EQ(reads.count(), 5);
-  for (const std::int64_t block : {0, 1}) first.get({"file", block}, std::ref(reads));
+  for (const std::int64_t block : {0, 1}) first.get({0, block}, std::ref(reads));
   EXPECT_EQ(reads.count(), 5);
 }
 
@@ -95,10 +95,10 @@ TEST(BlockCache, ACacheThatIsGoneLeavesItsRoomToOthers) {
   Reads reads;
   {
     BlockCache gone(1 << 20, kAll);
-    for (const std::int64_t block : {0, 1}) gone.get({"file", block}, std::ref(reads));
+    for (const std::int64_t block : {0, 1}) gone.get({0, block}, std::ref(reads));
   }
   BlockCache cache(1 << 20, kAll);
-  for (const std::int64_t block : {0, 1, 0, 1}) cache.get({"file", block}, std::ref(reads));
+  for (const std::int64_t block : {0, 1, 0, 1}) cache.get({0, block}, std::ref(reads));
   EXPECT_EQ(reads.count(), 4);
 }
 
@@ -110,7 +110,7 @@ TEST(BlockCache, CachesOfSeveralThreadsKeepNoMoreThanTheyMay) {
       for (int round = 0; round < 20; ++round) {
         BlockCache cache(10 * kBlockBytes, 3 * kBlockBytes);
         for (std::int64_t block = 0; block < 50; ++block)
-          EXPECT_EQ(cache.get({"file", block % 7}, std::ref(reads))->rows, 10);
+          EXPECT_EQ(cache.get({0, block % 7}, std::ref(reads))->rows, 10);
       }
     }));
   }
@@ -128,7 +128,7 @@ TEST(BlockCache, OneOfSeveralThreadsReads) {
   };
   std::vector<std::future<BlockPtr>> found;
   for (int i = 0; i < 4; ++i)
-    found.push_back(std::async(std::launch::async, [&] { return cache.get({"file", 7}, slow); }));
+    found.push_back(std::async(std::launch::async, [&] { return cache.get({0, 7}, slow); }));
   go.set_value();
   const BlockPtr first = found[0].get();
   for (int i = 1; i < 4; ++i) EXPECT_EQ(found[static_cast<std::size_t>(i)].get(), first);
@@ -139,8 +139,8 @@ TEST(BlockCache, ABlockThatFailedIsReadAgain) {
   Reads reads;
   BlockCache cache(1 << 20);
   const auto fail = []() -> BlockPtr { throw std::runtime_error("no disk"); };
-  EXPECT_THROW(cache.get({"file", 0}, fail), std::runtime_error);
-  EXPECT_EQ(cache.get({"file", 0}, std::ref(reads))->rows, 10);
+  EXPECT_THROW(cache.get({0, 0}, fail), std::runtime_error);
+  EXPECT_EQ(cache.get({0, 0}, std::ref(reads))->rows, 10);
 }
 
 TEST(BlockCache, AnInterruptStrikesOnlyTheThreadThatReads) {
@@ -150,7 +150,7 @@ TEST(BlockCache, AnInterruptStrikesOnlyTheThreadThatReads) {
   std::promise<void> waits;
   auto interrupted = std::async(std::launch::async, [&] {
     const InterruptScope consumer([] {});
-    EXPECT_THROW(cache.get({"file", 0},
+    EXPECT_THROW(cache.get({0, 0},
                            [&]() -> BlockPtr {
                              begun.set_value();
                              waits.get_future().wait();
@@ -163,7 +163,7 @@ TEST(BlockCache, AnInterruptStrikesOnlyTheThreadThatReads) {
     const InterruptScope consumer([&, waiting = false]() mutable {
       if (!std::exchange(waiting, true)) waits.set_value();
     });
-    EXPECT_EQ(cache.get({"file", 0}, std::ref(reads))->rows, 10);
+    EXPECT_EQ(cache.get({0, 0}, std::ref(reads))->rows, 10);
   }
   interrupted.get();
   EXPECT_EQ(reads.count(), 1);
@@ -174,7 +174,7 @@ TEST(BlockCache, AForkedChildDoesNotWaitForItsParentsThreads) {
   std::promise<void> begun;
   std::promise<void> end;
   std::thread reader([&] {
-    cache.get({"file", 0}, [&] {
+    cache.get({0, 0}, [&] {
       begun.set_value();
       end.get_future().wait();
       return Reads()();
@@ -183,7 +183,7 @@ TEST(BlockCache, AForkedChildDoesNotWaitForItsParentsThreads) {
   begun.get_future().wait();
   EXPECT_TRUE(true_in_forked_child([&] {
     Reads reads;
-    return cache.get({"file", 0}, std::ref(reads))->rows == 10;
+    return cache.get({0, 0}, std::ref(reads))->rows == 10;
   }));
   end.set_value();
   reader.join();
