@@ -7,7 +7,7 @@
 `shuffle(blocks=2)` beside the same rows in order. Sides run in turn; ratios are medians of the rounds' ratios, of
 speeds and of processor time, which says more where other programs use the machine.
 `tables`: the same for Parquet as pyarrow writes it by default (compressed), with several columns, in batches of 256
-rows, and more decoded bytes than are kept in memory: each epoch reads and decodes all of them.
+rows, opened anew for each epoch, so that each reads and decodes all of it.
 `downloads`: how many nodes read a block in an epoch, counted over the rows that each rank gets, beside the formula
 1 + (nodes - 1) / lanes; a node keeps what it has read, so that this is how often a block is downloaded.
 """
@@ -130,11 +130,14 @@ def tables(folder: Path, rounds: int) -> dict:
         parquet.write_table(table, path, row_group_size=group)
         row = table.nbytes / table.num_rows
         del table
-        rows = tdi.ParquetDataset(path)
-        counted = next(iter(rows.element_spec))
+        counted = next(iter(tdi.ParquetDataset(path).element_spec))
 
-        def epoch(order: Order, rows: tdi.Dataset = rows, counted: str = counted, row: float = row) -> Sample:
-            return timed(lambda: int(row * sum(len(one[counted]) for one in order(rows).batch(256))))
+        def read(order: Order, path: Path = path, counted: str = counted, row: float = row) -> int:
+            batches = order(tdi.ParquetDataset(path)).batch(256)
+            return int(row * sum(len(batch[counted]) for batch in batches))
+
+        def epoch(order: Order, read: Callable[[Order], int] = read) -> Sample:
+            return timed(partial(read, order))
 
         samples = in_turn({side: partial(epoch, order) for side, order in ORDERS.items()}, rounds)
         found[name] = {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -16,10 +17,6 @@
 
 namespace torch_distinput {
 namespace {
-
-const at::Tensor& dense_of(const BlockRun& run, std::size_t leaf) {
-  return std::get<at::Tensor>(run.block->value.leaves()[leaf]);
-}
 
 std::int64_t row_bytes_of(const at::Tensor& column) {
   auto bytes = static_cast<std::int64_t>(column.element_size());
@@ -45,28 +42,21 @@ RunSink sink_of(const BlockRun& run, std::span<const std::int64_t> slots, const 
   return {sink.data + run.first * sink.row_bytes, sink.row_bytes, {}};
 }
 
-/// Copies `width` numbers a row to a part of the rows of `sink`.
-template <class Number>
-void copy_numbers(const char* from, std::span<const std::int64_t> rows, std::int64_t width,
+/// Copies `bytes` bytes a row to a part of the rows of `sink`; a number of bytes that is known early is
+/// copied without a call.
+template <class Bytes>
+void copy_part_of(const RowBlock::DenseRows& from, std::span<const std::int64_t> rows, Bytes bytes,
                   const RunSink& sink) {
-  const auto* const numbers = reinterpret_cast<const Number*>(from);
   for (std::size_t i = 0; i < rows.size(); ++i)
-    std::memcpy(sink.row(i), numbers + rows[i] * width, static_cast<std::size_t>(width) * sizeof(Number));
+    std::memcpy(sink.row(i), from.data + rows[i] * from.stride, static_cast<std::size_t>(bytes));
 }
 
-/// As above for one number a row, the usual column.
-template <class Number>
-void copy_column(const char* from, std::span<const std::int64_t> rows, const RunSink& sink) {
-  const auto* const numbers = reinterpret_cast<const Number*>(from);
-  for (std::size_t i = 0; i < rows.size(); ++i) std::memcpy(sink.row(i), numbers + rows[i], sizeof(Number));
-}
-
-void copy_part(const at::Tensor& column, std::span<const std::int64_t> rows, const RunSink& sink) {
-  const std::int64_t row_bytes = row_bytes_of(column);
-  const char* const from = data_of(column);
-  if (row_bytes == 4) return copy_column<std::uint32_t>(from, rows, sink);
-  if (row_bytes == 8) return copy_column<std::uint64_t>(from, rows, sink);
-  copy_numbers<char>(from, rows, row_bytes, sink);
+/// The usual column has one number a row.
+void copy_part(const RowBlock::DenseRows& from, std::span<const std::int64_t> rows, std::int64_t bytes,
+               const RunSink& sink) {
+  if (bytes == 4) return copy_part_of(from, rows, std::integral_constant<int, 4>(), sink);
+  if (bytes == 8) return copy_part_of(from, rows, std::integral_constant<int, 8>(), sink);
+  copy_part_of(from, rows, bytes, sink);
 }
 
 std::int64_t count_rows(std::span<const BlockRun> runs) {
@@ -86,13 +76,14 @@ bool are_short(std::span<const BlockRun> runs) {
 /// Writes one leaf of runs that follow each other, with one call for all.
 void gather_leaf_together(std::size_t leaf, std::span<const BlockRun> runs,
                           std::span<const std::int64_t> slots, const RowSink& sink) {
-  const char* const origin = runs.front().block->dense[leaf];
+  const char* const origin = runs.front().block->dense[leaf].data;
   std::vector<std::int64_t> places;  // in bytes from `origin`
   places.reserve(static_cast<std::size_t>(count_rows(runs)));
   for (const BlockRun& run : runs) {
-    const auto base = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(run.block->dense[leaf]) -
+    const auto& [data, stride] = run.block->dense[leaf];
+    const auto base = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data) -
                                                 reinterpret_cast<std::uintptr_t>(origin));
-    for (const std::int64_t row : run.rows) places.push_back(base + row * sink.row_bytes);
+    for (const std::int64_t row : run.rows) places.push_back(base + row * stride);
   }
   gather_rows(origin, 1, places, slots, sink);
 }
@@ -105,14 +96,14 @@ void gather_leaf(const RowType::LeafSource& source, std::span<const BlockRun> ru
   for (const BlockRun& run : runs) {
     RunSink to = sink_of(run, slots, sink);
     if (source.stored.size() == 1) {
-      gather_rows(run.block->dense[source.stored[0]], sink.row_bytes, run.rows, to.slots,
-                  {to.data, sink.row_bytes});
+      const auto& [data, stride] = run.block->dense[source.stored[0]];
+      gather_rows(data, stride, run.rows, to.slots, {to.data, sink.row_bytes});
       continue;
     }
     for (const std::size_t leaf : source.stored) {
-      const at::Tensor& column = dense_of(run, leaf);
-      copy_part(column, run.rows, to);
-      to.data += row_bytes_of(column);
+      const std::int64_t bytes = row_bytes_of(std::get<at::Tensor>(run.block->value.leaves()[leaf]));
+      copy_part(run.block->dense[leaf], run.rows, bytes, to);
+      to.data += bytes;
     }
   }
 }

@@ -8,6 +8,7 @@
 
 #include "sources/columns/arrow_owned.h"
 #include "sources/columns/import_block.h"
+#include "sources/columns/rows_together.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
@@ -39,6 +40,11 @@ ArrowBatch whole_batch(const RowType& type, const BlockSource& source) {
 BlockPtr whole_block(const RowType& type, const BlockSource& source) {
   return std::make_shared<const RowBlock>(
       import_block(type.table, whole_batch(type, source), {source.name, source.first_row}));
+}
+
+BlockPtr scattered_block(const RowType& type, const BlockSource& source) {
+  return std::make_shared<const RowBlock>(with_rows_together(
+      import_block(type.table, whole_batch(type, source), {source.name, source.first_row})));
 }
 
 BlockParts parts_of_block(const RowType& type, BlockSource source, std::int64_t begin) {

@@ -27,6 +27,8 @@ struct BlockSource {
 /// The rows of a block. Throws what reading them throws, and InvalidArgumentError where they are others than
 /// `source` says.
 BlockPtr whole_block(const RowType& type, const BlockSource& source);
+/// The same, for rows that are read in random order (`with_rows_together`).
+BlockPtr scattered_block(const RowType& type, const BlockSource& source);
 /// The rows of a block from row `begin` of it on, apart from one another as far as can be. Throws as
 /// `whole_block`. REQUIRES: `type` outlives the parts.
 BlockParts parts_of_block(const RowType& type, BlockSource source, std::int64_t begin);

@@ -167,6 +167,7 @@ class BlocksPlan final : public RaggedPlan {
       groups.back().end = i + 1;
     }
     if (blocks_->is_remote()) announce(groups);
+    if (are_scattered(groups, std::ssize(positions))) blocks_->scatter();
     return groups;
   }
 
@@ -188,6 +189,13 @@ class BlocksPlan final : public RaggedPlan {
       for (std::size_t i = group.begin; i < group.end; ++i) rows[i] += blocks_->starts()[group.block];
     }
     return fetch(rows);
+  }
+
+  /// Whether there are so many groups that they are those of a shuffle.
+  static bool are_scattered(const std::vector<Group>& groups, std::int64_t positions) {
+    constexpr std::int64_t kFewGroups = 16;
+    constexpr std::int64_t kRowsOfRuns = 4;  // on average, where rows are in order but for a few places
+    return std::ssize(groups) >= std::max(kFewGroups, positions / kRowsOfRuns) && !in_order(groups);
   }
 
   static bool in_order(const std::vector<Group>& groups) {

@@ -29,6 +29,8 @@ class BlockSet {
   virtual bool reads_files() const = 0;
   /// Keeps as many blocks as that, whatever their bytes.
   virtual void keep(std::int64_t) const {}
+  /// Rows in random order are read from now on: blocks that are read later may lie in memory as suits that.
+  virtual void scatter() const {}
   /// Whether it does so over a network.
   virtual bool is_remote() const { return false; }
   /// These blocks will be read soon, in this order: asks for them without waiting. Called where `is_remote`.

@@ -85,7 +85,9 @@ SourceRow FileBlocks::source_row(std::int64_t row) const {
 BlockPtr FileBlocks::block(std::size_t index) const {
   const Place& place = places_[index];
   const auto read = [&] {
-    return files_->block(place.number, place.block, [&] { return whole_block(*type_, source(index)); });
+    return files_->block(place.number, place.block, [&] {
+      return is_scattered_ ? scattered_block(*type_, source(index)) : whole_block(*type_, source(index));
+    });
   };
   return is_remote_ ? ahead_.read(index, read) : read();
 }

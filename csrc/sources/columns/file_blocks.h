@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -69,6 +70,7 @@ class FileBlocks final : public BlockSet {
   BlockPtr block(std::size_t index) const override;
   bool reads_files() const override { return true; }
   void keep(std::int64_t blocks) const override { files_->keep(blocks); }
+  void scatter() const override { is_scattered_ = true; }
   bool is_remote() const override { return is_remote_; }
   void will_read(std::span<const std::size_t> blocks) const override;
 
@@ -88,6 +90,7 @@ class FileBlocks final : public BlockSet {
   std::vector<Place> places_;
   std::vector<std::int64_t> starts_{0};
   bool is_remote_;
+  mutable std::atomic<bool> is_scattered_ = false;
   mutable BlockAhead ahead_;
 };
 

@@ -272,7 +272,12 @@ RowBlock::RowBlock(Element leaves, std::int64_t num_rows) : value(std::move(leav
   dense.reserve(value.leaves().size());
   for (const Leaf& leaf : value.leaves()) {
     const auto* const tensor = std::get_if<at::Tensor>(&leaf);
-    dense.push_back(tensor == nullptr ? nullptr : static_cast<const char*>(tensor->const_data_ptr()));
+    if (tensor == nullptr) {
+      dense.emplace_back();
+      continue;
+    }
+    const auto item = static_cast<std::int64_t>(tensor->element_size());
+    dense.push_back({static_cast<const char*>(tensor->const_data_ptr()), tensor->stride(0) * item});
   }
 }
 

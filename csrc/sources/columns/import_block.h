@@ -11,13 +11,19 @@
 
 namespace torch_distinput {
 
-/// Rows that lie together: each leaf has `rows` rows along dim 0. Nobody else has its leaves, so their memory
-/// stays where it is.
+/// Rows that lie together: each leaf has `rows` rows along dim 0; the numbers of one row of a dense leaf
+/// follow each other. Nobody else has its leaves, so their memory stays where it is.
 struct RowBlock {
+  /// Where the rows of a dense leaf lie: row i at `data` + i * `stride`.
+  struct DenseRows {
+    const char* data = nullptr;
+    std::int64_t stride = 0;
+  };
+
   RowBlock(Element leaves, std::int64_t num_rows);
 
   Element value;
-  std::vector<const char*> dense;  ///< where the rows of each dense leaf begin; null for other leaves
+  std::vector<DenseRows> dense;  ///< one for each leaf; without data for those that are not dense
   std::int64_t rows;
 };
 
