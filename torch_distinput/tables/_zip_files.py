@@ -120,7 +120,7 @@ class ZipFiles(BlockFiles[Members]):
         for group in groups:
             self._check(file, index, group)
         pieces = _Pieces(file, _ranges(index, index.members_of(groups)))
-        contents: dict[str, list[bytes]] = {suffix: [] for suffix in self._suffixes}
+        contents: dict[str, list[bytes | memoryview]] = {suffix: [] for suffix in self._suffixes}
         for group in groups:
             for member in index.members_of(range(group, group + 1)):
                 piece = pieces.at(int(index.begins[member]), int(index.room[member]))
@@ -243,7 +243,7 @@ class _Pieces:
         return memoryview(b"")
 
 
-def _column(values: list[bytes]) -> Any:
+def _column(values: list[bytes | memoryview]) -> Any:
     """These bytes as Arrow has them; of a single member without a copy."""
     import pyarrow
 
@@ -289,7 +289,7 @@ def _ranges(index: Members, members: range) -> list[tuple[int, int]]:
     return joined
 
 
-def _content(index: Members, member: int, piece: memoryview) -> bytes:
+def _content(index: Members, member: int, piece: memoryview) -> bytes | memoryview:
     """The bytes of a member, of which `piece` has the head and what follows; ValueError for damage."""
     if len(piece) < _HEAD.size:
         raise ValueError("does not begin here")
@@ -300,7 +300,7 @@ def _content(index: Members, member: int, piece: memoryview) -> bytes:
     packed = piece[begin : begin + int(index.packed[member])]
     if len(packed) < index.packed[member]:
         raise ValueError(f"has {index.packed[member]} bytes, which reach into what follows it")
-    data = _inflated(packed, size) if index.is_deflated[member] else bytes(packed)
+    data = _inflated(packed, size) if index.is_deflated[member] else packed
     if len(data) != size:
         raise ValueError(f"has not the {size} bytes that the directory says")
     if zlib.crc32(data) != index.checksums[member]:
