@@ -11,7 +11,6 @@ import atexit
 import contextlib
 import gc
 import itertools
-import multiprocessing
 import os
 import selectors
 import signal
@@ -29,7 +28,7 @@ import torch
 from torch_distinput import _C
 from torch_distinput.base._batch_format import Packed
 from torch_distinput.base._sealed_memory import map_sealed, seal
-from torch_distinput.base._start_method import start_method
+from torch_distinput.base._start_method import default_context, start_explained
 from torch_distinput.executors._answer_slabs import GivenSlabs, OwnSlabs
 from torch_distinput.executors._engine import Answer, Event, Lost, Ready, Work
 from torch_distinput.executors._server import Server
@@ -70,12 +69,13 @@ class Processes:
         return _C.available_cpus()
 
     def start(self) -> int:
-        number, context = next(self._numbers), multiprocessing.get_context(start_method())
+        number, context = next(self._numbers), default_context()
         here, there = socket.socketpair()
         arguments = (_Link(there), self._work, self._owner, self._for_devices)
-        process = context.Process(target=_run, args=arguments, daemon=True)  # type: ignore[attr-defined]
+        process = context.Process(target=_run, args=arguments, daemon=True)
         try:
-            process.start()
+            with start_explained("a worker", "the pipeline", context.get_start_method()):
+                process.start()
         except BaseException:
             here.close()
             raise

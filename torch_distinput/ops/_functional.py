@@ -42,9 +42,9 @@ class FunctionalOps(Ops[Dataset]):
                 on its own rows only.
             num_workers: how many processes run `fn`, for functions that keep Python's lock; None runs it in this one.
                 They start as `multiprocessing` starts processes by default. Forked ones have a copy of all that `fn`
-                refers to; for others it must pickle. What `fn` gets and returns is copied, and what it changes
-                elsewhere stays in its process. In a daemonic process, which may have no children, such as a worker of
-                a DataLoader, `fn` runs as with None.
+                refers to; for others, Python 3.14's default, it must pickle. What `fn` gets and returns is copied, and
+                what it changes elsewhere stays in its process. In a daemonic process, which may have no children, such
+                as a worker of a DataLoader, `fn` runs as with None.
 
         An exception of `fn` is raised by the iterator, with its own type and a note that names op and element (Python
         3.11 or later); `Options.on_error` can skip such elements.

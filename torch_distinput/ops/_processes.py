@@ -24,7 +24,7 @@ import torch.multiprocessing
 
 from torch_distinput import _C
 from torch_distinput.base._messages import pickle_value, unpickle_value
-from torch_distinput.base._start_method import start_method
+from torch_distinput.base._start_method import default_context, start_explained
 
 # Seconds that a process gets to clean up after the one that it works for has ended, and to end when it is told to; and
 # then after SIGTERM.
@@ -85,7 +85,7 @@ class RunningProcesses:
     """Processes that have been started."""
 
     def __init__(self, memory: _C.FunctionMemory, function: Callable[..., Any], count: int):
-        context: Any = multiprocessing.get_context(start_method())
+        context = default_context()
         shared, pool = _SharedMemory(memory), next(_pools)
         self._memory = memory
         self._owner = os.getpid()
@@ -94,14 +94,11 @@ class RunningProcesses:
             for index in range(count):
                 seed = random.Random(f"{torch.initial_seed()} {pool} {index}").getrandbits(63)
                 process = context.Process(target=_run, args=(shared, index, function, seed), daemon=True)
-                process.start()
+                with start_explained("a process of a map", "its function", context.get_start_method()):
+                    process.start()
                 self._processes.append(process)
-        except BaseException as error:
+        except BaseException:
             self.end()
-            if hasattr(error, "add_note"):  # from Python 3.11 on
-                error.add_note(
-                    f"raised by the start of a process of a map, by the method {context.get_start_method()!r}"
-                )
             raise
         memory.close_fd()
         _live.add(self)

@@ -195,7 +195,11 @@ def test_what_an_executor_cannot_do_is_refused_by_name(dataset, arguments, named
         iter(tdi.DataLoader(dataset, **{"executor": EXECUTOR} | arguments))
 
 
+def as_set(samples):
+    return set("ab")
+
+
 def test_a_leaf_that_cannot_travel_is_named():
-    loader = tdi.DataLoader(Squares(3), collate_fn=lambda samples: set("ab"), executor=EXECUTOR)
+    loader = tdi.DataLoader(Squares(3), collate_fn=as_set, executor=EXECUTOR)
     with loader, pytest.raises(TypeError, match="`executor`"):
         next(iter(loader))

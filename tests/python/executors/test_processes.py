@@ -88,10 +88,14 @@ def mappings():
     return [range(int(begin, 16), int(end, 16)) for begin, end in found]
 
 
+def row_and_wide_row(row):
+    return {"row": row, "wide": row.expand(9).clone()}
+
+
 def test_batches_are_views_of_the_memory_that_a_worker_wrote_and_hold_it():
     gc.collect()
     before = len(mappings())
-    dataset = tdi.Dataset.range(6).map(lambda row: {"row": row, "wide": row.expand(9).clone()})
+    dataset = tdi.Dataset.range(6).map(row_and_wide_row)
     with tdi.DataLoader(dataset, batch_size=2, executor="processes") as loader:
         batches = list(loader)
     del loader
@@ -107,14 +111,16 @@ def test_batches_are_views_of_the_memory_that_a_worker_wrote_and_hold_it():
     assert len(mappings()) == before
 
 
+def as_table(rows):
+    import pyarrow as pa
+
+    return {"rows": pa.table({"n": rows, "name": [f"row {row}" for row in rows]}), "x": torch.tensor(rows)}
+
+
 def test_arrow_tables_travel_as_they_are():
-    pa = pytest.importorskip("pyarrow")
-
-    def collate(rows):
-        return {"rows": pa.table({"n": rows, "name": [f"row {row}" for row in rows]}), "x": torch.tensor(rows)}
-
-    local = list(tdi.DataLoader(list(range(7)), batch_size=3, collate_fn=collate))
-    with tdi.DataLoader(list(range(7)), batch_size=3, collate_fn=collate, executor="processes") as loader:
+    pytest.importorskip("pyarrow")
+    local = list(tdi.DataLoader(list(range(7)), batch_size=3, collate_fn=as_table))
+    with tdi.DataLoader(list(range(7)), batch_size=3, collate_fn=as_table, executor="processes") as loader:
         remote = list(loader)
     assert [batch["rows"] for batch in remote] == [batch["rows"] for batch in local]
     text = remote[0]["rows"].column("name").chunk(0).buffers()[2]
@@ -128,8 +134,8 @@ def test_batches_stay_when_the_loader_is_gone():
     assert [batch.tolist() for batch in batches] == [[1, 2], [2, 3], [4, 5]]
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_both_ways_to_start(method, monkeypatch):
-    monkeypatch.setattr("torch_distinput.executors._processes.start_method", lambda: method)
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_all_ways_to_start(method, monkeypatch):
+    monkeypatch.setattr("torch_distinput.base._start_method.start_method", lambda: method)
     with tdi.DataLoader(tdi.Dataset.range(4), batch_size=2, executor="processes") as loader:
         assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3]]

@@ -27,10 +27,13 @@ EXECUTOR = tdi.Executor("processes", max_workers=2)
 NUMBER = tdi.TensorSpec((), torch.int64)
 
 
+def numbered(size):
+    return ({"n": torch.tensor(n), "text": f"row {n}"} for n in range(size))
+
+
 def counted(size):
     """A stream of dicts."""
-    rows = {"n": NUMBER, "text": tdi.StringSpec(())}
-    return tdi.Dataset.from_generator(lambda: ({"n": torch.tensor(n), "text": f"row {n}"} for n in range(size)), rows)
+    return tdi.Dataset.from_generator(numbered, {"n": NUMBER, "text": tdi.StringSpec(())}, [size])
 
 
 class Shards(torch.utils.data.IterableDataset):
@@ -226,10 +229,11 @@ class Sets(torch.utils.data.IterableDataset):
         yield {1}
 
 
-def test_what_cannot_travel_is_named_with_its_element():
-    def odd(row):
-        return {"n": row["n"], "set": {int(row["n"])}} if row["n"] == 2 else {"n": row["n"], "set": "none"}
+def odd(row):
+    return {"n": row["n"], "set": {int(row["n"])}} if row["n"] == 2 else {"n": row["n"], "set": "none"}
 
+
+def test_what_cannot_travel_is_named_with_its_element():
     with tdi.DataLoader(counted(4).map(odd), batch_size=1, executor=EXECUTOR) as loader:
         steps = iter(loader)
         assert [int(next(steps)["n"]) for _ in range(2)] == [0, 1]
@@ -244,8 +248,16 @@ def test_what_cannot_travel_is_named_with_its_element():
         next(iter(loader))
 
 
+def text_of(row):
+    return row["text"]
+
+
+def lengths_and_sevens(texts):
+    return [[len(text), 7] for text in texts]
+
+
 def test_a_tokenizer_gets_blocks_in_a_worker():
-    dataset = counted(20).map(lambda row: row["text"]).tokenize(lambda texts: [[len(text), 7] for text in texts])
+    dataset = counted(20).map(text_of).tokenize(lengths_and_sevens)
     arguments = {"batch_size": 4, "seed": 1, "with_info": True}
     local = tdi.DataLoader(dataset, **arguments, distributed=True)
     with tdi.DataLoader(dataset, **arguments, executor=EXECUTOR) as remote:
@@ -339,15 +351,21 @@ def test_a_strategy_asks_workers_too(replicas):
     assert "workers call noisy" in explained
 
 
-def test_an_interrupt_loses_no_row():
-    gate = multiprocessing.get_context("fork").Event()
+class Waits:
+    """The number of a row; that of row 3 not before the gate is open."""
 
-    def waiting(row):
+    def __init__(self, gate):
+        self.gate = gate
+
+    def __call__(self, row):
         if row["n"] == 3:
-            gate.wait(30)
+            self.gate.wait(30)
         return row["n"]
 
-    with tdi.DataLoader(counted(8).map(waiting), batch_size=1, executor=EXECUTOR) as loader:
+
+def test_an_interrupt_loses_no_row():
+    gate = multiprocessing.Event()
+    with tdi.DataLoader(counted(8).map(Waits(gate)), batch_size=1, executor=EXECUTOR) as loader:
         steps, taken = iter(loader), []
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):

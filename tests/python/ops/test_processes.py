@@ -5,6 +5,7 @@ import collections
 import gc
 import itertools
 import multiprocessing
+import operator
 import os
 import random
 import re
@@ -18,6 +19,7 @@ import numpy as np
 import pipelines
 import pytest
 import torch
+from forks import processes_forked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import SOON, descriptors, in_child, is_alive, mappings, run_script, wait_until
@@ -50,19 +52,63 @@ def number(element):
     return int(element["id"].flatten()[0]) if element["id"].numel() else 0
 
 
-FUNCTIONS = {
-    "arithmetic": pipelines.add_one,
-    "random numbers": pipelines.jitter,
-    "the same object": lambda row: row,
-    "a tuple": lambda row: (row["id"], row),
-    "a named tuple": lambda row: Pair(row["x"], row["id"]),
-    "texts and numbers": lambda row: {"text": f"row {number(row)}", "bytes": b"b", "float": 0.5, "int": number(row)},
-    "arrays": lambda row: (np.full((2, 3), number(row), np.float32), np.arange(3)),
-    "objects": lambda row: (row["id"], Box(number(row))),
-    "one tensor twice": lambda row: (row["x"], row["x"]),
-    "no rows": lambda row: torch.empty(0, number(row)),
-    "large": lambda row: torch.full((5000,), number(row)),
-}
+def unchanged(element):
+    return element
+
+
+def plus_one(x):
+    return x + 1
+
+
+def own_process(element):
+    return os.getpid()
+
+
+def as_tuple(row):
+    return row["id"], row
+
+
+def as_named_tuple(row):
+    return Pair(row["x"], row["id"])
+
+
+def texts_and_numbers(row):
+    return {"text": f"row {number(row)}", "bytes": b"b", "float": 0.5, "int": number(row)}
+
+
+def arrays(row):
+    return np.full((2, 3), number(row), np.float32), np.arange(3)
+
+
+def objects(row):
+    return row["id"], Box(number(row))
+
+
+def one_tensor_twice(row):
+    return row["x"], row["x"]
+
+
+def no_rows(row):
+    return torch.empty(0, number(row))
+
+
+def large(row):
+    return torch.full((5000,), number(row))
+
+
+FUNCTIONS = [
+    pipelines.add_one,
+    pipelines.jitter,
+    unchanged,
+    as_tuple,
+    as_named_tuple,
+    texts_and_numbers,
+    arrays,
+    objects,
+    one_tensor_twice,
+    no_rows,
+    large,
+]
 
 
 def same(dataset, here, **options):
@@ -86,8 +132,7 @@ def test_processes_yield_what_this_process_yields(function):
         rows = pipelines.SOURCES[source](count).with_options(tdi.Options(seed=count))
         if batch:
             rows = rows.batch(batch)
-        fn = FUNCTIONS[function]
-        same(rows.map(fn, num_workers=workers), rows.map(fn), epoch=2)
+        same(rows.map(function, num_workers=workers), rows.map(function), epoch=2)
 
     check()
 
@@ -128,16 +173,25 @@ def test_results_may_overtake_each_other_where_the_order_is_free():
     tdi.testing.assert_resumable(few, ordered=False)
 
 
+def own_process_after_a_while(element):
+    time.sleep(1e-4)
+    return os.getpid()
+
+
 def test_each_of_the_processes_takes_part():
-    pids = {int(pid) for pid in tdi.Dataset.range(500).map(lambda x: (time.sleep(1e-4), os.getpid())[1], num_workers=3)}
+    pids = {int(pid) for pid in tdi.Dataset.range(500).map(own_process_after_a_while, num_workers=3)}
     assert len(pids) == 3 and os.getpid() not in pids
+
+
+def doubled(x):
+    return x * 2
 
 
 def test_functions_in_processes_may_follow_each_other_and_be_inside_of_others():
     numbers = tdi.Dataset.range(300)
-    twice = numbers.map(lambda x: x + 1, num_workers=2).map(lambda x: x * 2, num_workers=1)
+    twice = numbers.map(plus_one, num_workers=2).map(doubled, num_workers=1)
     assert [int(x) for x in twice] == [2 * x + 2 for x in range(300)]
-    flat = tdi.Dataset.range(4).flat_map(lambda n: tdi.Dataset.range(int(n)).map(lambda x: x + 1, num_workers=1))
+    flat = tdi.Dataset.range(4).flat_map(lambda n: tdi.Dataset.range(int(n)).map(plus_one, num_workers=1))
     assert [int(x) for x in flat] == [1, 1, 2, 1, 2, 3]
 
 
@@ -157,16 +211,18 @@ def test_what_is_read_ahead_is_bounded():
 
 def test_the_parts_of_a_tuple_are_several_arguments():
     pairs = tdi.Dataset.range(5).enumerate(10)
-    assert [int(total) for total in pairs.map(lambda i, x: i + x, num_workers=2)] == [10, 12, 14, 16, 18]
+    assert [int(total) for total in pairs.map(operator.add, num_workers=2)] == [10, 12, 14, 16, 18]
+
+
+kept = []  # by the process that runs `oldest`
+
+
+def oldest(row):
+    kept.append(row)
+    return kept[0]["id"], kept[-1]["id"]
 
 
 def test_a_function_may_keep_what_it_gets():
-    kept = []
-
-    def oldest(row):
-        kept.append(row)
-        return kept[0]["id"], kept[-1]["id"]
-
     pairs = list(pipelines.slices(300).map(oldest, num_workers=1))
     assert [(int(first), int(last)) for first, last in pairs] == [(0, number) for number in range(300)]
 
@@ -180,9 +236,13 @@ def test_replicas_run_it_on_their_own_rows(two):
     assert through == expected
 
 
+def numbers_in_a_list(element):
+    return {"x": [1, 2]}
+
+
 def test_declared_types_hold():
     spec = {"x": tdi.TensorSpec((2,), torch.int64)}
-    (result,) = tdi.Dataset.range(1).map(lambda x: {"x": [1, 2]}, element_spec=spec, num_workers=1)
+    (result,) = tdi.Dataset.range(1).map(numbers_in_a_list, element_spec=spec, num_workers=1)
     assert result["x"].tolist() == [1, 2]
 
 
@@ -230,11 +290,14 @@ def test_errors_are_those_of_a_function_that_runs_here(function, rows):
     assert raised(batches.map(fail_at_5, num_workers=2)) == raised(batches.map(fail_at_5))
 
 
+def without_the_first(batch):
+    return {"id": batch["id"][1:]}
+
+
 def test_a_batch_does_not_keep_its_rows():
     rows = pipelines.slices(6).batch(3)
-    fn = lambda row: {"id": row["id"][1:]}  # noqa: E731
-    found = raised(rows.map(fn, row_wise=True, num_workers=2))
-    assert found == raised(rows.map(fn, row_wise=True)) and found[1] is ValueError
+    found = raised(rows.map(without_the_first, row_wise=True, num_workers=2))
+    assert found == raised(rows.map(without_the_first, row_wise=True)) and found[1] is ValueError
 
 
 def test_the_cause_of_an_error_shows_where_it_was_raised():
@@ -243,37 +306,40 @@ def test_the_cause_of_an_error_shows_where_it_was_raised():
     assert re.search(r"line \d+, in fail_at_5\n.*Failure: \(.no good.", str(caught.value.__cause__), re.DOTALL)
 
 
-def test_an_error_that_does_not_pickle_keeps_its_text():
-    def strict(x):
-        raise Strict("a", "b")
+def strict(x):
+    raise Strict("a", "b")
 
+
+def test_an_error_that_does_not_pickle_keeps_its_text():
     assert raised(tdi.Dataset.range(3).map(strict, num_workers=1))[1:3] == (RuntimeError, "Strict: a b")
+
+
+def lock(x):
+    return (x, threading.Lock()) if x == 5 else (x, 0)
 
 
 @pytest.mark.parametrize("rows", [tdi.Dataset.range(9), STREAM], ids=str)
 def test_what_does_not_pickle_is_an_error_of_its_row(rows):
-    def lock(x):
-        return (x, threading.Lock()) if x == 5 else (x, 0)
-
     seen, kind, message, notes = raised(rows.map(lock, num_workers=2))
     assert (seen, kind) == (5, TypeError) and "cannot pickle '_thread.lock'" in message
     if sys.version_info >= (3, 11):
-        assert notes == ["raised by map(lock): element 5"]
+        assert notes[-1] == "raised by map(lock): element 5"  # Python 3.14 adds some of its own
 
 
 def test_an_argument_that_does_not_pickle_is_an_error_of_its_row():
     locks = tdi.Dataset.range(9).map(lambda x: threading.Lock() if x == 5 else Box(1))
-    seen, kind, message, _ = raised(locks.map(lambda lock: 0, num_workers=2))
+    seen, kind, message, _ = raised(locks.map(unchanged, num_workers=2))
     assert (seen, kind) == (5, TypeError) and "cannot pickle '_thread.lock'" in message
+
+
+def third_fails(x):
+    if x % 3 == 0:
+        raise Failure("third")
+    return x
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_rows_that_fail_can_be_skipped(deterministic):
-    def third_fails(x):
-        if x % 3 == 0:
-            raise Failure("third")
-        return x
-
     rows = tdi.Dataset.range(200).map(third_fails, num_workers=2, deterministic=deterministic)
     iterator = iter(rows.with_options(tdi.Options(on_error="skip")))
     assert sorted(int(x) for x in iterator) == [x for x in range(200) if x % 3]
@@ -319,7 +385,7 @@ def test_a_process_that_dies_is_an_error_that_names_the_row(function, how, on_er
 def test_a_process_that_is_killed_at_any_moment_is_an_error_after_whole_elements(make):
     chance = random.Random(7)
     for _ in range(6):
-        iterator = iter(make(100_000).map(lambda x: x + 1, num_workers=2))
+        iterator = iter(make(100_000).map(plus_one, num_workers=2))
         pid, numbers = chance.choice(pids_of(iterator)), itertools.count(2)
         timer = threading.Timer(chance.random() / 20, os.kill, (pid, signal.SIGKILL))
         timer.start()
@@ -362,16 +428,18 @@ def test_processes_end_with_the_iterator_even_if_they_hang(function, make):
 
 @pytest.mark.parametrize("make", [tdi.Dataset.range, lambda n: STREAM], ids=["plan", "stream"])
 def test_all_epochs_of_an_iterator_have_the_same_processes(make):
-    iterator = iter(make(9).map(lambda x: os.getpid(), num_workers=1).repeat(4))
+    iterator = iter(make(9).map(own_process, num_workers=1).repeat(4))
     assert len({int(pid) for pid in iterator}) == 1
     iterator.close()
     assert multiprocessing.active_children() == []
 
 
-def test_processes_end_with_their_consumer_even_if_it_is_killed():
-    script = """
+@pytest.mark.parametrize("method", ["fork", pytest.param("forkserver", marks=pytest.mark.slow)])
+def test_processes_end_with_their_consumer_even_if_it_is_killed(method):
+    script = f"""
         import multiprocessing, os, signal
-        iterator = iter(tdi.Dataset.range(10**6).map(lambda x: x, num_workers=2))
+        multiprocessing.set_start_method("{method}")
+        iterator = iter(tdi.Dataset.range(10**6).map(abs, num_workers=2))
         next(iterator)
         print(*[process.pid for process in multiprocessing.active_children()], flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -385,6 +453,7 @@ def test_processes_end_with_their_consumer_even_if_it_is_killed():
 def test_processes_end_with_the_interpreter(function):
     script = f"""
         import multiprocessing, threading
+        multiprocessing.set_start_method("fork")
         iterator = iter(tdi.Dataset.range(10**6).map(lambda x: ({function})(x) if x > 99 else x, num_workers=2))
         next(iterator)
         print(*[process.pid for process in multiprocessing.active_children()], flush=True)
@@ -400,6 +469,7 @@ def test_ctrl_c_is_for_the_consumer_which_may_go_on(threads):
     script = f"""
         import multiprocessing, os, signal, threading, time
         os.setpgrp()
+        multiprocessing.set_start_method("fork")
         flag = multiprocessing.Event()
         def wait(x):
             if x == 50: flag.wait()
@@ -423,6 +493,7 @@ def test_the_exit_of_a_forked_child_ends_no_process_of_its_parent():
     script = """
         import multiprocessing, os, sys
         from torch_distinput.ops import _processes
+        multiprocessing.set_start_method("fork")
         iterator = iter(tdi.Dataset.range(100).map(lambda x: x, num_workers=2))
         next(iterator)
         if (child := os.fork()) == 0:
@@ -440,14 +511,19 @@ def test_the_exit_of_a_forked_child_ends_no_process_of_its_parent():
 def test_an_iterator_belongs_to_the_process_that_made_it():
     iterator = iter(pipelines.generated(9).map(pipelines.add_one, num_workers=1))
     next(iterator)
-    child = in_child(lambda: list(pipelines.generated(3).map(lambda row: row["id"].item(), num_workers=1)))
+
+    def in_fork():
+        multiprocessing.set_start_method("fork", force=True)  # a server of forks belongs to the process that started it
+        return list(pipelines.generated(3).map(number, num_workers=1))
+
+    child = in_child(in_fork)
     assert child == "[tensor(0), tensor(1), tensor(2)]"
     assert [int(row["id"]) for row in iterator] == list(range(1, 9))
 
 
 def test_a_daemonic_process_runs_the_function_itself():
     def values(results):
-        dataset = tdi.Dataset.range(3).map(lambda x: os.getpid(), num_workers=2)
+        dataset = tdi.Dataset.range(3).map(own_process, num_workers=2)
         results.put(([int(pid) for pid in dataset], os.getpid(), "this process runs" in dataset.explain()))
 
     context = multiprocessing.get_context("fork")
@@ -464,30 +540,34 @@ def test_a_daemonic_process_runs_the_function_itself():
 def test_a_function_that_pickles_runs_in_processes_that_are_not_forked(method, tmp_path):
     script = f"""
         import multiprocessing, torch, torch_distinput as tdi
+        from multiprocessing import forkserver
         class Failure(Exception): pass
         def double(x):
             if x == 70: raise Failure("seventy")
             return 2 * x + torch.randint(9, (), generator=tdi.random())
         if __name__ == "__main__":
             multiprocessing.set_start_method("{method}")
-            multiprocessing.set_forkserver_preload(["torch_distinput"])
             rows = tdi.Dataset.range(90).with_options(tdi.Options(seed=1))
             seen = {{None: [], 2: []}}
             for workers, values in seen.items():
                 try:
                     for x in rows.map(double, num_workers=workers): values.append(int(x))
                 except Failure as error: values.append(str(error))
-            print(seen[2] == seen[None], len(seen[2]))
+            print(seen[2] == seen[None], len(seen[2]), "torch_distinput" in forkserver._forkserver._preload_modules)
             try:
                 list(rows.map(lambda x: x, num_workers=2))
             except Exception as error:
-                print(type(error).__name__, error)
+                print(type(error).__name__, error, *getattr(error, "__notes__", []))
     """
     path = tmp_path / "program.py"
     path.write_text("\n".join(line[8:] for line in script.splitlines()))
     done = run_script(f"__file__ = {str(path)!r}\nexec(compile(open(__file__).read(), __file__, 'exec'))", timeout=120)
+    assert done.stderr == ""
     first, second = done.stdout.splitlines()
-    assert first == "True 71" and "pickle" in second and done.returncode == 0
+    assert first == f"True 71 {method == 'forkserver'}" and "pickle" in second and done.returncode == 0
+    if sys.version_info >= (3, 11):
+        assert f"start of a process of a map by the method '{method}'" in second
+        assert 'unless `multiprocessing.set_start_method("fork")` was called' in second
 
 
 # Arguments.
@@ -520,7 +600,8 @@ def test_a_cycle_through_a_function_is_freed():
     owner = Owner()
     owner.rows = tdi.Dataset.range(8).map(owner.augment, num_workers=1)
     owner.iterator = iter(owner.rows)
-    next(owner.iterator)
+    with processes_forked():  # an iterator does not pickle
+        next(owner.iterator)
     alive = weakref.ref(owner)
     del owner
     wait_until(lambda: gc.collect() >= 0 and alive() is None)

@@ -1,14 +1,9 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The processes that a test has started."""
 
-import contextlib
-from pathlib import Path
+import multiprocessing
 
 
 def children() -> set[int]:
-    """Those of this process, whichever thread has started them."""
-    found: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(OSError):  # the thread has ended
-            found |= {int(pid) for pid in (task / "children").read_text().split()}
-    return found
+    """Those of this process, whichever thread has started them, and whether it or a server has forked them."""
+    return {process.pid for process in multiprocessing.active_children() if process.pid is not None}

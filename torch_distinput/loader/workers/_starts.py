@@ -12,14 +12,16 @@ import multiprocessing
 import operator
 import os
 from collections.abc import Iterator
-from multiprocessing import forkserver
 from typing import Any
 
 from torch_distinput import _C
+from torch_distinput.base._fork_server import start_server
+from torch_distinput.base._start_method import start_explained
 from torch_distinput.loader.workers._packed import Packed
 from torch_distinput.loader.workers._process import Place, SharedMemory, run_worker
 
-_PRELOADED = "torch_distinput.loader.workers._process"
+_SENT = "the dataset, `collate_fn` and `worker_init_fn`"
+_FORK = '`multiprocessing_context="fork"` is passed'
 
 
 class ForkStarts:
@@ -47,15 +49,12 @@ class ServerStarts:
     """Starts workers by multiprocessing's server of forks, for the methods "forkserver" and "spawn"."""
 
     def __init__(self, end: _C.ConsumerEnd, method: str):
-        self._end = end
+        self._end, self._method = end, method
         # A spawned process has the environment of this moment, the server's processes that of the server.
         self._environment = dict(os.environ) if method == "spawn" else {}
         self._packed: Packed | None = None
         self._values: list[Any] = []
-        modules = forkserver._forkserver._preload_modules  # type: ignore[attr-defined]
-        if _PRELOADED not in modules:
-            forkserver.set_forkserver_preload([*modules, _PRELOADED])
-        forkserver.ensure_running()  # it imports while the values are pickled
+        start_server()  # it imports while the values are pickled
 
     def process(self, worker: int, loop: Any, arguments: tuple[Any, ...]) -> Any:
         """A process for `worker`, which will run torch's `loop`. Raises what pickling raises."""
@@ -77,7 +76,8 @@ class ServerStarts:
         """`values`, pickled once as long as they are the same objects."""
         same = len(values) == len(self._values) and all(map(operator.is_, values, self._values))
         if self._packed is None or not self._packed.is_shared or not same:
-            self._packed, self._values = Packed(values), values
+            with start_explained("a worker", _SENT, self._method, _FORK):
+                self._packed, self._values = Packed(values), values
         return self._packed
 
 
