@@ -74,11 +74,18 @@ class ServerStarts:
 
     def _pack(self, values: list[Any]) -> Packed:
         """`values`, pickled once as long as they are the same objects."""
-        same = len(values) == len(self._values) and all(map(operator.is_, values, self._values))
+        same = len(values) == len(self._values) and all(map(_are_same, values, self._values))
         if self._packed is None or not self._packed.is_shared or not same:
             with start_explained("a worker", _SENT, self._method, _FORK):
                 self._packed, self._values = Packed(values), values
         return self._packed
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    """Whether two arguments of torch's loop are one object. torch 2.14 gives each worker the dataset in a new list."""
+    if type(one) is type(other) is list:
+        return len(one) == len(other) and all(map(operator.is_, one, other))
+    return one is other
 
 
 def _is_own(value: Any) -> bool:
