@@ -2,6 +2,7 @@
 """What runs in a worker process of this library's pool: torch's own loop, between rings in shared memory."""
 
 import enum
+import inspect
 import os
 import queue
 from multiprocessing.reduction import DupFd
@@ -12,6 +13,7 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import default_collate
 from torch.utils.data._utils import fetch
 from torch.utils.data._utils.collate import collate_tensor_fn, default_collate_fn_map
+from torch.utils.data._utils.worker import _worker_loop
 
 from torch_distinput import _C
 from torch_distinput.base._messages import pickle_value, unpickle_value
@@ -79,15 +81,36 @@ def run_worker(
         os.environ.clear()
         os.environ.update(environment)
     if isinstance(loop, Arrived):
-        loop, *packed = loop.open()
-        values = iter(packed)
-        arguments = tuple(next(values) if value is Place.PACKED else value for value in arguments)
+        try:
+            loop, *packed = loop.open()
+        except Exception as error:  # noqa: BLE001 - unpickling imports and runs users' code
+            loop, arguments = _worker_loop, _failing(arguments, error)
+        else:
+            values = iter(packed)
+            arguments = tuple(next(values) if value is Place.PACKED else value for value in arguments)
     if default_collate_fn_map[torch.Tensor] is collate_tensor_fn:
         default_collate_fn_map[torch.Tensor] = _collate_tensors
     _registry = dict(default_collate_fn_map)
     fetch._MapDatasetFetcher = NamingFetcher  # type: ignore[misc]  # torch's loop makes it
     ends = {Place.TASKS: _Tasks(_end), Place.RESULTS: _Results(_end, worker), Place.DONE: _Done(_end)}
     loop(*(ends[value] if isinstance(value, Place) else value for value in arguments))
+
+
+def _failing(arguments: tuple[Any, ...], error: Exception) -> tuple[Any, ...]:
+    """Arguments of torch's loop with which the consumer gets `error`, which unpickling has raised here."""
+    if hasattr(error, "add_note"):  # from Python 3.11 on
+        error.add_note(
+            "raised where a worker reads what was pickled for it: functions and classes must be in a module that it "
+            'can import, which a notebook is not, unless `multiprocessing_context="fork"` is passed'
+        )
+
+    def fail(worker: int) -> None:
+        raise error
+
+    # torch 2.14 takes the dataset out of a list.
+    bound = inspect.signature(_worker_loop).bind(*([None] if value is Place.PACKED else value for value in arguments))
+    bound.arguments["init_fn"] = fail
+    return bound.args
 
 
 def collate_into_message(samples: list[Any]) -> Any:

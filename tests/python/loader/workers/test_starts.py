@@ -4,6 +4,8 @@
 import gc
 import multiprocessing
 import os
+import pickle
+import sys
 import warnings
 
 import pytest
@@ -51,6 +53,11 @@ def frozen_of(row):
     return gc.get_freeze_count()
 
 
+def forked_workers(rows, workers):
+    """A loader of rows that say how many objects their worker has frozen."""
+    return tdi.DataLoader(Made(rows, frozen_of), num_workers=workers, multiprocessing_context="fork")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", SERVED)
 def test_a_dataset_is_pickled_once_for_all_workers(method):
@@ -86,12 +93,36 @@ def test_spawned_workers_have_the_environment_of_the_moment(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", SERVED)
-def test_what_cannot_be_pickled_is_torchs_error(method):
+def test_what_cannot_be_pickled_is_torchs_error_and_says_what_to_do(method):
     loader = tdi.DataLoader(Made(2, lambda row: row), num_workers=1, multiprocessing_context=method)
-    with warnings.catch_warnings(record=True) as caught, pytest.raises((AttributeError, TypeError), match="pickle"):
+    errors = (AttributeError, TypeError, pickle.PicklingError)
+    with warnings.catch_warnings(record=True) as caught, pytest.raises(errors, match="pickle") as raised:
         warnings.simplefilter("always")
         iter(loader)
     assert any("Got pickle error" in str(entry.message) for entry in caught)
+    if sys.version_info >= (3, 11):
+        (note,) = (note for note in raised.value.__notes__ if note.startswith("raised by"))
+        assert f"by the method '{method}'" in note and 'unless `multiprocessing_context="fork"` is passed' in note
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", SERVED)
+@pytest.mark.parametrize("restart", ["raise", "restart"])
+def test_what_a_worker_does_not_find_is_an_error_of_the_first_batch(method, restart):
+    ran = run_script(f"""
+        class Rows(list):
+            pass
+        loader = tdi.DataLoader(
+            Rows(range(8)), 2, num_workers=2, multiprocessing_context="{method}", on_worker_death="{restart}"
+        )
+        try:
+            next(iter(loader))
+        except AttributeError as error:
+            print(error)
+        """)
+    assert "in DataLoader worker process 0" in ran.stdout and "Rows" in ran.stdout, ran.stderr
+    if sys.version_info >= (3, 11):
+        assert 'unless `multiprocessing_context="fork"` is passed' in ran.stdout
 
 
 @pytest.mark.slow
@@ -118,7 +149,7 @@ def nothing_frozen(monkeypatch):
 
 @pytest.mark.usefixtures("nothing_frozen")
 def test_forked_workers_hide_their_objects_from_the_collector():
-    assert all(count > 1000 for count in tdi.DataLoader(Made(4, frozen_of), num_workers=2))
+    assert all(count > 1000 for count in forked_workers(4, 2))
     assert gc.get_freeze_count() == 0
 
 
@@ -127,7 +158,7 @@ def test_what_the_user_has_frozen_is_counted_once(monkeypatch):
     counts = []
     monkeypatch.setattr(gc, "get_freeze_count", lambda: counts.append(len(counts)) or len(counts) - 1)
     for _ in range(3):
-        assert len(list(tdi.DataLoader(Made(4, frozen_of), num_workers=1))) == 4
+        assert len(list(forked_workers(4, 1))) == 4
     assert counts == [0, 1]
 
 
@@ -136,7 +167,7 @@ def test_what_the_user_has_frozen_stays_frozen_alone():
     gc.freeze()
     before = gc.get_freeze_count()
     later = [[] for _ in range(10_000)]
-    (frozen,) = tdi.DataLoader(Made(1, frozen_of), num_workers=1)
+    (frozen,) = forked_workers(1, 1)
     assert 0 < frozen.item() <= before
     assert 0 < gc.get_freeze_count() <= before
     assert len(later) == 10_000
