@@ -223,13 +223,21 @@ def test_a_dataset_of_this_library_follows_torchs_seed():
     assert order() == order()
 
 
+def doubled_and_itself(x):
+    return x * 2, x
+
+
+def doubled_numbers(rows):
+    return [x.item() for x, _ in rows]
+
+
 @pytest.mark.both_pools
 @pytest.mark.parametrize("workers", [0, 2])
 def test_python_pipelines_and_functions_work(workers):
-    ds = tdi.Dataset.range(20).map(lambda x: (x * 2, x))
+    ds = tdi.Dataset.range(20).map(doubled_and_itself)
     loader = tdi.DataLoader(ds, 4, num_workers=workers)
     assert numbers(loader) == list(range(0, 40, 2))
-    shares = tdi.DataLoader(ds, 4, num_workers=workers, collate_fn=lambda rows: [x.item() for x, _ in rows])
+    shares = tdi.DataLoader(ds, 4, num_workers=workers, collate_fn=doubled_numbers)
     assert sorted(x for batch in shares for x in batch) == list(range(0, 40, 2))
 
 

@@ -20,7 +20,10 @@ class Broken(torch.utils.data.Dataset):
     def __init__(self, bad, size=SIZE, batched=False):
         self.bad, self.size = frozenset(bad), size
         if batched:
-            self.__getitems__ = lambda indices: [self[index] for index in indices]
+            self.__getitems__ = self._rows
+
+    def _rows(self, indices):
+        return [self[index] for index in indices]
 
     def __len__(self):
         return self.size
@@ -46,16 +49,16 @@ def test_each_error_names_its_row(workers, bad, batch_size, shuffle):
     assert f"raised by row {bad} of Broken" in told(raised.value)
 
 
+def refuse(samples):
+    raise KeyError(len(samples))
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_errors_of_whole_batches_name_their_rows(workers):
     with pytest.raises(ValueError, match="broken 5") as raised:
         list(tdi.DataLoader(Broken({5}, batched=True), batch_size=4, num_workers=workers))
     assert "raised by `__getitems__` of Broken for rows 4, 5, 6, 7" in told(raised.value)
-
-    def refuse(samples):
-        raise KeyError(len(samples))
-
     with pytest.raises(KeyError) as raised:
         list(tdi.DataLoader(Broken({}), batch_size=10, num_workers=workers, collate_fn=refuse))
     assert "raised by `collate_fn` for rows 0, 1, 2, 3, 4, 5, 6, 7 and 2 more of Broken" in told(raised.value)

@@ -214,7 +214,8 @@ def test_the_interpreter_ends_with_full_queues(kinds):
 @pytest.mark.both_pools
 def test_ctrl_c_ends_every_kind_of_loop():
     result = run_script("""
-        import os, signal, threading, time, torch
+        import multiprocessing, os, signal, threading, time, torch
+        multiprocessing.set_start_method("fork")
         class Sleeps(torch.utils.data.Dataset):
             def __len__(self): return 10**6
             def __getitem__(self, index):

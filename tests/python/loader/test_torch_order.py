@@ -125,11 +125,15 @@ def test_what_has_no_order_of_torchs_is_refused():
         tdi.DataLoader(tdi.Dataset.range(5), order="torch")
 
 
+def stacked(rows):
+    return [torch.stack([value for (value,) in rows])]
+
+
 PATHS = {
     "native": {},
     "native with threads": {"num_workers": 2},
-    "Python": {"collate_fn": lambda rows: [torch.stack([value for (value,) in rows])]},
-    "workers": {"collate_fn": lambda rows: [torch.stack([value for (value,) in rows])], "num_workers": 2},
+    "Python": {"collate_fn": stacked},
+    "workers": {"collate_fn": stacked, "num_workers": 2},
 }
 
 

@@ -40,13 +40,13 @@ class SizePerWorker(data.IterableDataset):
 
 
 class Failing(Indices):
-    def __init__(self, size, error):
+    def __init__(self, size, kind, *arguments):
         super().__init__(size)
-        self.error = error
+        self.kind, self.arguments = kind, arguments
 
     def __getitem__(self, index):
         if index == 3:
-            raise self.error
+            raise self.kind(*self.arguments)
         return index
 
 
@@ -216,12 +216,12 @@ def excessive(cls):
 
 
 SCENARIOS = {
-    "errors": lambda cls: with_errors(iter(cls(Failing(8, ValueError("bad row")), 2))),
-    "errors of workers": lambda cls: with_errors(iter(cls(Failing(8, ValueError("bad row")), 2, num_workers=2))),
-    "key errors of workers": lambda cls: with_errors(iter(cls(Failing(8, KeyError("a\nb")), 2, num_workers=1))),
-    "errors of two arguments": lambda cls: with_errors(iter(cls(Failing(8, TwoArguments(1, 2)), 2, num_workers=1))),
+    "errors": lambda cls: with_errors(iter(cls(Failing(8, ValueError, "bad row"), 2))),
+    "errors of workers": lambda cls: with_errors(iter(cls(Failing(8, ValueError, "bad row"), 2, num_workers=2))),
+    "key errors of workers": lambda cls: with_errors(iter(cls(Failing(8, KeyError, "a\nb"), 2, num_workers=1))),
+    "errors of two arguments": lambda cls: with_errors(iter(cls(Failing(8, TwoArguments, 1, 2), 2, num_workers=1))),
     "missing getitem": lambda cls: with_errors(iter(cls(Missing(), 2))),
-    "stop iteration ends an epoch": lambda cls: with_errors(iter(cls(Failing(8, StopIteration()), 2))),
+    "stop iteration ends an epoch": lambda cls: with_errors(iter(cls(Failing(8, StopIteration), 2))),
     "streams of workers": functools.partial(streams, workers=3, batch_size=7, worker_init_fn=id),
     "streams of workers that drop": functools.partial(streams, workers=3, batch_size=7, drop_last=True),
     "samples of workers": functools.partial(streams, workers=3, batch_size=None),
@@ -281,7 +281,7 @@ def test_a_worker_that_dies_is_an_error():
             def __len__(self): return 10
             def __getitem__(self, index): return ctypes.string_at(0)
         try:
-            next(iter(tdi.DataLoader(Dies(), 2, num_workers=1)))
+            next(iter(tdi.DataLoader(Dies(), 2, num_workers=1, multiprocessing_context="fork")))
         except RuntimeError as error:
             print(error)
         """)
@@ -298,7 +298,7 @@ def test_a_timeout_of_workers_is_an_error():
             def __len__(self): return 10
             def __getitem__(self, index): time.sleep(20)
         try:
-            next(iter(tdi.DataLoader(Sleeps(), 2, num_workers=1, timeout=1)))
+            next(iter(tdi.DataLoader(Sleeps(), 2, num_workers=1, timeout=1, multiprocessing_context="fork")))
         except RuntimeError as error:
             print(error)
         """)

@@ -10,6 +10,7 @@ import gc
 import io
 import itertools
 import json
+import multiprocessing
 import os
 import sys
 import tempfile
@@ -689,4 +690,5 @@ def outcome(program) -> str | None:
 
 
 if __name__ == "__main__":
+    multiprocessing.set_start_method("fork")  # what workers make is local to the programs, which are about its consumer
     print(json.dumps({program.__name__: outcome(program) for program in PROGRAMS}))

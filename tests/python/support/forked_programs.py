@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch_distinput as tdi
 
-SERVER = "exec(__import__('program_server').next_program())"
+SERVER = "exec(*__import__('program_server').next_program())"
 
 
 def python_path() -> str:

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from forks import processes_forked
 from places import BENCHMARKS
 
 # With programs that need no files.
@@ -22,7 +23,8 @@ def blocks(page: Path, language: str) -> list[str]:
 def run_blocks(page: Path, names: dict[str, Any], changes: dict[str, str] | None = None) -> dict[str, Any]:
     """Runs the Python blocks of a page one after the other with these names; returns all names afterwards.
 
-    `changes`: what stands for a text of the page here, such as one device for eight. Each must occur.
+    `changes`: what stands for a text of the page here, such as one device for eight. Each must occur. Processes are
+    forked: what a page defines is in no module from which others could get it.
     """
     codes = blocks(page, "python")
     assert codes, f"{page.name} has no program"
@@ -32,7 +34,8 @@ def run_blocks(page: Path, names: dict[str, Any], changes: dict[str, str] | None
     for number, code in enumerate(codes):
         for text, other in (changes or {}).items():
             code = code.replace(text, other)
-        exec(compile(code, f"{page.name}, block {number}", "exec"), names)
+        with processes_forked():
+            exec(compile(code, f"{page.name}, block {number}", "exec"), names)
     return names
 
 

@@ -9,16 +9,18 @@ import selectors
 import socket
 import sys
 from multiprocessing.connection import Connection
-from types import CodeType
+from types import CodeType, ModuleType
+from typing import Any
 
 import torch  # noqa: F401 - for the programs
 
 import torch_distinput  # noqa: F401 - for the programs
 
 
-def next_program() -> CodeType:
-    """Forks a process for each program that is asked for, and returns there, with the program: so it is the rest of a
-    main program, after which the interpreter ends as always. Where nobody can ask any more, the process ends."""
+def next_program() -> tuple[CodeType, dict[str, Any]]:
+    """Forks a process for each program that is asked for, and returns there, with the program and its names: so it is
+    the rest of a main program, after which the interpreter ends as always. Where nobody can ask any more, the process
+    ends."""
     gc.collect()
     gc.freeze()  # or each end of an interpreter looks at all that torch has made
     asked = socket.socket(fileno=int(sys.argv[1]))
@@ -59,8 +61,9 @@ def _tell(connection: Connection, number: int) -> None:
         connection.send(number)
 
 
-def _entered(connection: Connection, stdout: int, stderr: int) -> CodeType:
-    """Makes this the process that was asked for, and returns its program."""
+def _entered(connection: Connection, stdout: int, stderr: int) -> tuple[CodeType, dict[str, Any]]:
+    """Makes this the process that was asked for, and returns its program and the names of its main module, a new one
+    under both names that multiprocessing knows: Python 3.14 does not free what one that was frozen holds."""
     with connection:
         text, arguments, environment, folder = connection.recv()
     for own, standard in ((stdout, 1), (stderr, 2)):
@@ -70,4 +73,5 @@ def _entered(connection: Connection, stdout: int, stderr: int) -> CodeType:
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    return compile(text, "<string>", "exec")
+    main = sys.modules["__main__"] = sys.modules["__mp_main__"] = ModuleType("__main__")
+    return compile(text, "<string>", "exec"), vars(main)

@@ -2,7 +2,8 @@
 """Real processes with a gloo group, for tests: `run_ranks(function, world)`, and examples: `run_example(name)`.
 
 Processes are forked from a server that has imported torch and what tests need once, so that a group of them starts in
-a twentieth of a second. Their own worker processes start as they do in a process of torchrun's.
+a twentieth of a second. They fork their own worker processes: a server of forks for each rank, Python 3.14's default,
+would import torch as often. Examples start theirs as they do in a process of torchrun's.
 Their store is a file: no ports are chosen, and no process has to live longer than others. A frozen process may hold
 the lock of the file, and one that ends may leave half a record in it, which torch's readers never finish. So a process
 that does not fail stays until all have their results, and a test that freezes or kills one asks for a store in this
@@ -141,7 +142,7 @@ def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
     if home is not None:
         home[0].enter(home[1])
     faulthandler.register(signal.SIGUSR1)
-    _start_as_programs_do()
+    multiprocessing.set_start_method("fork", force=True)
     os.environ.update(env)
     pools.take_asked_pool()
     if kind == "file":
@@ -236,7 +237,8 @@ def _logged(log: Path, env: dict[str, str], file: str, *arguments: str) -> None:
 
 
 def _run_as_main(file: str, *arguments: str) -> None:
-    _start_as_programs_do()
+    # By the system's method, not by that of the server.
+    multiprocessing.set_start_method(multiprocessing.get_all_start_methods()[0], force=True)
     torch.set_num_threads(1)
     # The package under test, also where it is not installed, for programs that the example starts.
     path = [str(Path(tdi.__file__).parents[1]), os.environ.get("PYTHONPATH")]
@@ -244,8 +246,3 @@ def _run_as_main(file: str, *arguments: str) -> None:
     sys.argv = [file, *arguments]
     runpy.run_path(file, run_name="__main__")
     sys.stdout.flush()
-
-
-def _start_as_programs_do() -> None:
-    """The process's own processes start by the system's method, not by that of the server."""
-    multiprocessing.set_start_method(multiprocessing.get_all_start_methods()[0], force=True)

@@ -20,7 +20,8 @@ PROGRAMS = {
     "module": "class Last:\n    def __del__(self): print('freed')\nkept = Last(); print('last')",
     "child": "import os, sys; child = os.fork(); print('child' if child == 0 else os.waitpid(child, 0)[1])",
     "surroundings": "import os, sys; print(sys.argv, os.getcwd(), __name__, os.environ['TDI_ONE'])",
-    "descriptors": "import os; print(sorted(os.listdir('/proc/self/fd')))",
+    # torch imports ctypes, whose libffi may keep a file open.
+    "descriptors": "import ctypes, os; print(sorted(os.listdir('/proc/self/fd')))",
     "signals": "import signal; print(*map(signal.getsignal, (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)))",
 }
 

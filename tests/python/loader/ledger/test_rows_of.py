@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numbered_pipelines import BATCH_OPS, CHAINS, NUMBER, has_random_access, rows
 from ranks import returned, run_ranks
 from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset, WeightedRandomSampler
+from torch_datasets import Indices
 
 import torch_distinput as tdi
 
@@ -76,14 +77,7 @@ def test_a_packed_row_names_all_its_documents():
 @pytest.mark.parametrize(("shuffle", "seed"), [(False, None), (True, None), (True, 5)])
 @pytest.mark.parametrize("kind", ["tensor", "python", "workers", "subset"])
 def test_a_loader_of_one_process_names_its_indices(kind, shuffle, seed):
-    class Squares(Dataset):
-        def __len__(self):
-            return 11
-
-        def __getitem__(self, row):
-            return row
-
-    data = {"tensor": torch.arange(11), "subset": Subset(torch.arange(20, 40), list(range(11)))}.get(kind, Squares())
+    data = {"tensor": torch.arange(11), "subset": Subset(torch.arange(20, 40), list(range(11)))}.get(kind, Indices(11))
     workers = 1 if kind == "workers" else 0
     loader = tdi.DataLoader(data, batch_size=3, shuffle=shuffle, seed=seed, num_workers=workers)
     for epoch in range(2):

@@ -342,15 +342,16 @@ def test_a_row_that_ends_the_iteration_is_an_error():
         list(tdi.DataLoader(Ends(3), distributed=True))
 
 
+class Fails(Squares):
+    def __getitem__(self, index):
+        if index == 4:
+            raise ValueError("bad row")
+        return super().__getitem__(index)
+
+
 @pytest.mark.both_pools(slow=True)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_row_that_fails_does_not_end_the_epoch(workers):
-    class Fails(Squares):
-        def __getitem__(self, index):
-            if index == 4:
-                raise ValueError("bad row")
-            return super().__getitem__(index)
-
     loader = tdi.DataLoader(Fails(9), 2, distributed=True, num_workers=workers)
     iterator = iter(loader)
     assert [rows_of(next(iterator)) for _ in range(2)] == [[0, 1], [2, 3]]

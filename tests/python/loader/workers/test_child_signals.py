@@ -1,5 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""torch's handler of SIGCHLD raises at any place of the main thread: no pool is left there half made or half ended."""
+"""torch's handler of SIGCHLD raises at any place of the main thread: no pool is left there half made or half ended.
+
+The signal comes for forked workers alone: others are not children of the program.
+"""
 
 import contextlib
 import gc
@@ -12,6 +15,10 @@ import sys
 import pytest
 from processes import descriptors, is_alive, mappings, wait_until
 from torch_datasets import loader_of, processes_of
+
+
+def forking_loader(size):
+    return loader_of(size=size, multiprocessing_context="fork")
 
 
 def dies_at(line, process):
@@ -37,7 +44,7 @@ def life_of_a_pool(trace):
     """Whether the error of another pool's worker was raised in the life of a pool."""
     try:
         sys.settrace(trace)
-        iterator = iter(loader_of(size=8))
+        iterator = iter(forking_loader(8))
         next(iterator)
         del iterator
     except RuntimeError as error:
@@ -64,14 +71,14 @@ def lines_of_a_life():
 @pytest.mark.parametrize("trials", [4, pytest.param(80, marks=pytest.mark.slow)])
 def test_an_error_at_any_line_leaves_nothing_of_a_pool(trials, monkeypatch):
     monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)  # pytest's keeps the iterator
-    list(loader_of(size=8))  # installs the handler
+    list(forking_loader(8))  # installs the handler
     lines = lines_of_a_life()
     random.seed(9)
     raised = 0
     for line in sorted(random.sample(range(1, lines), min(trials, lines - 1))):
         gc.collect()
         before, children = (descriptors(), mappings()), set(multiprocessing.active_children())
-        other = iter(loader_of(size=40))
+        other = iter(forking_loader(40))
         next(other)
         processes = processes_of(other)
         raised += life_of_a_pool(dies_at(line, processes[0]))
@@ -84,7 +91,7 @@ def test_an_error_at_any_line_leaves_nothing_of_a_pool(trials, monkeypatch):
 
 
 def test_the_error_says_what_is_known_wherever_it_is_raised():
-    iterator = iter(loader_of(size=4000))
+    iterator = iter(forking_loader(4000))
     next(iterator)
     process = processes_of(iterator)[0]
     with pytest.raises(RuntimeError, match=rf"^DataLoader worker \(pid {process}\) is killed by signal.*\nWorker 0 "):
@@ -96,7 +103,7 @@ def test_the_users_handler_still_runs():
     numbers = []
     before = signal.signal(signal.SIGCHLD, lambda number, frame: (numbers.append(number), before(number, frame)))
     try:
-        list(loader_of(size=8))
+        list(forking_loader(8))
         wait_until(lambda: numbers)
     finally:
         signal.signal(signal.SIGCHLD, before)

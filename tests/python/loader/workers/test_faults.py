@@ -97,7 +97,7 @@ def test_a_worker_that_hangs_does_not_keep_the_end_waiting(act, persistent_worke
 
 
 def test_a_stopped_worker_is_a_timeout_and_is_killed():
-    iterator = iter(loader_of(size=4000, timeout=1))
+    iterator = iter(loader_of(size=4000, timeout=1, multiprocessing_context="fork"))
     next(iterator)
     processes = processes_of(iterator)
     os.kill(processes[1], signal.SIGSTOP)
@@ -153,8 +153,12 @@ def test_workers_may_fork_and_close_their_descriptors(act, capfd):
     ]
 
 
+def growing_row(row):
+    return torch.full((2 ** (2 * row),), row, dtype=torch.uint8)
+
+
 def test_batches_may_grow_and_be_kept():
-    growing = Made(12, lambda row: torch.full((2 ** (2 * row),), row, dtype=torch.uint8))
+    growing = Made(12, growing_row)
     kept = list(tdi.DataLoader(growing, num_workers=2))
     assert [batch.numel() for batch in kept] == [2 ** (2 * row) for row in range(12)]
     assert all(batch.eq(row).all() for row, batch in enumerate(kept))
@@ -197,7 +201,7 @@ def test_workers_end_with_a_consumer_that_is_killed():
     reader, writer = os.pipe()
     consumer = os.fork()
     if consumer == 0:
-        iterator = iter(loader_of(never_ends))
+        iterator = iter(loader_of(never_ends, multiprocessing_context="fork"))
         next(iterator)
         os.write(writer, " ".join(map(str, processes_of(iterator))).encode())
         time.sleep(100)

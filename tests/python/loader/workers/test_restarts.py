@@ -147,12 +147,13 @@ def test_a_map_style_dataset_with_a_state_gets_it_back(on_error):
     assert loader.state_dict()["torch_distinput.DataLoader"]["workers"]["states"] == [{"count": size}]
 
 
-def test_batches_that_are_kept_and_large_ones_survive_the_death_of_their_worker():
-    def make(row):
-        return {"tensor": torch.full((70_000,), row), "text": f"{row} " * 30_000}
+def large_row(row):
+    return {"tensor": torch.full((70_000,), row), "text": f"{row} " * 30_000}
 
+
+def test_batches_that_are_kept_and_large_ones_survive_the_death_of_their_worker():
     random.seed(7)
-    iterator = iter(tdi.DataLoader(Made(60, make), 2, num_workers=2, on_worker_death="restart"))
+    iterator = iter(tdi.DataLoader(Made(60, large_row), 2, num_workers=2, on_worker_death="restart"))
     kept = []
     for batch in iterator:
         kept.append(batch)
