@@ -34,10 +34,14 @@ void drop(PyObject* object) noexcept {
     release(object);
     return;
   }
-  auto* const entry = new Dropped{object, dropped.load()};
-  while (!dropped.compare_exchange_weak(entry->next, entry)) continue;
-  // Where the interpreter's list of calls is full, the object is released when the next thread takes the GIL.
-  if (entry->next == nullptr) static_cast<void>(Py_AddPendingCall(release_in_main_thread, nullptr));
+  auto* const entry = new Dropped{object, nullptr};
+  Dropped* below = dropped.load();
+  do {
+    entry->next = below;
+  } while (!dropped.compare_exchange_weak(below, entry));
+  // Another thread may have deleted the entry by now. Where the interpreter's list of calls is full, the
+  // object is released when the next thread takes the GIL.
+  if (below == nullptr) static_cast<void>(Py_AddPendingCall(release_in_main_thread, nullptr));
 }
 
 }  // namespace
