@@ -143,7 +143,16 @@ NodePtr keep_code(NodePtr node, const UserObject* maker) {
 }
 
 void bind_user_objects(py::module_& module) {
-  py::class_<Box>(module, "Box", collected<std::unique_ptr<Box>>(),
+  // Emptied before the collector clears anything: what a thread has taken out of the box by then stays whole,
+  // and nobody takes out a function that is half cleared.
+  const py::custom_type_setup emptied_first([](PyHeapTypeObject* heap_type) {
+    collected<std::unique_ptr<Box>>().value(heap_type);
+    heap_type->ht_type.tp_finalize = [](PyObject* self) {
+      const py::error_scope keep_error;
+      Py_TYPE(self)->tp_clear(self);
+    };
+  });
+  py::class_<Box>(module, "Box", emptied_first,
                   "Holds a user's object for a pipeline, so that the garbage collector sees it.");
 }
 

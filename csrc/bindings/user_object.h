@@ -24,8 +24,9 @@
 /// - Objects that a call returns to C++ (a running generator, a dataset) lie in boxes *below* the box of the
 ///   callable, which reports C++'s references to them.
 ///
-/// A box that the collector clears is empty: later calls throw. Only threads that are about to be stopped can
-/// make such calls. What boxes share is guarded by the GIL, or by StateGuard.
+/// Boxes are emptied before the collector clears anything, and later calls throw. Only threads that are about
+/// to be stopped can make such calls; what they have taken out before, they keep. What boxes share is guarded
+/// by the GIL, or by StateGuard.
 
 namespace torch_distinput {
 
