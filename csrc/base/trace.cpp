@@ -63,7 +63,8 @@ bool start_trace(std::size_t most) {
   Recording& to = recording();
   const std::lock_guard lock(to.mutex);
   if (tracing()) return false;
-  to.fork_guard = ForkGuard();
+  // Threads that a trace before this one has met may still look at it.
+  if (!to.mine()) to.fork_guard = ForkGuard();
   to.most = most;
   to.trace = {};
   to.trace.begin = now_ns();
