@@ -8,6 +8,7 @@
 #include <pybind11/pybind11.h>
 
 #include "base/stage.h"
+#include "bindings/interpreter/state_guard.h"
 #include "bindings/module.h"
 #include "torch_distinput/stats.h"
 
@@ -16,7 +17,8 @@ namespace {
 
 namespace py = pybind11;
 
-/// What `NextScope` measures, for iterators that Python makes. Everything here needs the GIL.
+/// What `NextScope` measures, for iterators that Python makes. One thread calls `next` at a time, and others
+/// may read meanwhile. Guarded by the GIL, or by StateGuard.
 struct CallClock {
   std::int64_t began = 0;
   std::int64_t returned = 0;
@@ -32,13 +34,16 @@ CallClock& clock_of(PyObject* capsule) {
 }
 
 PyObject* begin_call(PyObject* self, PyObject*) {
-  clock_of(self).began = clock_ns();
+  const std::int64_t now = clock_ns();
+  const StateGuard guard;
+  clock_of(self).began = now;
   Py_RETURN_NONE;
 }
 
 PyObject* end_call(PyObject* self, PyObject*) {
   CallClock& clock = clock_of(self);
   const std::int64_t now = clock_ns();
+  const StateGuard guard;
   const std::int64_t time = now - clock.began;
   if (clock.returned != 0) clock.consumer += clock.began - clock.returned;
   clock.returned = now;
@@ -60,7 +65,10 @@ py::object method(PyMethodDef& definition, const py::capsule& clock) {
 py::tuple make_call_clock() {
   const py::capsule clock(new CallClock(), kCapsule, [](PyObject* capsule) { delete &clock_of(capsule); });
   const auto read = [clock] {
-    const CallClock& now = clock_of(clock.ptr());
+    const CallClock now = [&] {
+      const StateGuard guard;
+      return clock_of(clock.ptr());
+    }();
     py::tuple histogram(now.histogram.size());
     for (std::size_t i = 0; i < now.histogram.size(); ++i) histogram[i] = py::int_(now.histogram[i]);
     return py::make_tuple(now.wait, now.consumer, histogram);
