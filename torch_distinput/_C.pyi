@@ -161,7 +161,7 @@ class DatasetIterator:
     def begin_reading(self) -> None:
         """Begins to read what comes over a network, before the first element is asked for. Does not wait."""
     def stats(self) -> typing.Any:
-        """Counts since the iterator was made."""
+        """Counts since the iterator was made. Any thread may ask; RuntimeError while another one is inside."""
     @property
     def epoch(self) -> int:
         """The epoch that this iterator reads."""

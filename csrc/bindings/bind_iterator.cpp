@@ -28,7 +28,7 @@ py::object next(DatasetIteratorHandle& self) {
 /// Never throws, so that a debugger can show an iterator in any condition.
 std::string repr(DatasetIteratorHandle& self) {
   try {
-    return self.call([](const DatasetIterator& iterator) {
+    return self.look([](const DatasetIterator& iterator) {
       const std::int64_t count = iterator.stats().batches;
       return "DatasetIterator(epoch " + std::to_string(iterator.epoch()) + ", " + std::to_string(count) +
              (count == 1 ? " element read)" : " elements read)");
@@ -99,9 +99,9 @@ void bind_iterator(py::module_& module) {
           "stats",
           [](DatasetIteratorHandle& self) {
             return stats_to_python(
-                self.call([](const DatasetIterator& iterator) { return iterator.stats(); }));
+                self.look([](const DatasetIterator& iterator) { return iterator.stats(); }));
           },
-          "Counts since the iterator was made.")
+          "Counts since the iterator was made. Any thread may ask; RuntimeError while another one is inside.")
       .def_property_readonly(
           "epoch",
           [](DatasetIteratorHandle& self) {

@@ -121,7 +121,7 @@ void bind_distributed_iterator(py::module_& module) {
       .def(
           "stats",
           [](DistributedIteratorHandle& self) {
-            return stats_to_python(self.call([](const DistributedIterator& it) { return it.stats(); }));
+            return stats_to_python(self.look([](const DistributedIterator& it) { return it.stats(); }));
           },
           "Counts since the iterator was made.")
       .def_property_readonly(

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/iterator_handle.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -27,8 +28,8 @@ constexpr std::chrono::seconds kExitTime{1};
 
 constexpr const char* kShuttingDown = "Python is shutting down.";
 constexpr const char* kInUse = "another thread is using this iterator, which serves one thread at a time.";
-/// Guarded by the GIL, or by StateGuard.
-std::thread::id stopping_thread;
+constexpr const char* kLookedAt = "another thread looks at this iterator.";
+std::atomic<std::thread::id> stopping_thread;
 
 /// For a daemon thread during shutdown, when Python has joined all other threads: Python would end this
 /// thread the next time it takes the GIL, and an exception here would only be printed. REQUIRES: the GIL.
@@ -37,7 +38,7 @@ std::thread::id stopping_thread;
   park_thread();
 }
 
-/// Guarded as `stopping_thread`; never destroyed, because iterators may outlive static objects.
+/// Guarded by the GIL, or by StateGuard; never destroyed, because iterators may outlive static objects.
 std::unordered_set<LiveIterator*>& live_iterators() {
   static auto* const iterators = new std::unordered_set<LiveIterator*>;
   return *iterators;
@@ -101,12 +102,14 @@ std::shared_ptr<Completion> start_detached(std::function<void()> work) {
 }  // namespace
 
 LiveIterator::LiveIterator(std::string name, CodeReferences code)
-    : name_(std::move(name)), made_by_(::getpid()), code_(std::move(code)) {
+    : name_(std::move(name)), made_by_(::getpid()), code_(std::move(code)) {}
+
+LiveIterator::~LiveIterator() { retire(); }
+
+void LiveIterator::enlist() {
   const StateGuard guard;
   live_iterators().insert(this);
 }
-
-LiveIterator::~LiveIterator() { retire(); }
 
 void LiveIterator::retire() {
   {
@@ -116,26 +119,26 @@ void LiveIterator::retire() {
   code_.clear();
 }
 
-void LiveIterator::enter() {
+void LiveIterator::enter() { begin(kInUse); }
+
+void LiveIterator::enter_to_look() { begin(kLookedAt); }
+
+void LiveIterator::begin(const char* use) {
   if (inherited()) {
     throw FailedPreconditionError(name_ + ": the iterator was made before this process forked from process " +
                                   std::to_string(made_by_) + "; make a new one in the child.");
   }
-  const char* refusal = nullptr;
-  bool daemon = false;
-  {
-    const StateGuard guard;
-    refusal = refusal_;
-    daemon = refusal == kShuttingDown && std::this_thread::get_id() != stopping_thread;
-    if (refusal == nullptr) refusal_ = kInUse;
+  for (const char* refusal = nullptr; !refusal_.compare_exchange_strong(refusal, use); refusal = nullptr) {
+    if (refusal == kShuttingDown && std::this_thread::get_id() != stopping_thread.load()) park_daemon();
+    TORCH_CHECK(refusal == kLookedAt, name_, ": ", refusal);
+    const GilRelease release;
+    refusal_.wait(kLookedAt);
   }
-  if (daemon) park_daemon();
-  TORCH_CHECK(refusal == nullptr, name_, ": ", refusal);
 }
 
 void LiveIterator::leave() noexcept {
-  const StateGuard guard;
-  refusal_ = nullptr;
+  refusal_.store(nullptr);
+  refusal_.notify_all();
 }
 
 void LiveIterator::rethrow(const PythonError& error) {
@@ -184,8 +187,9 @@ void stop_live_iterators() {
     const StateGuard guard;
     stopping_thread = std::this_thread::get_id();
     for (LiveIterator* const iterator : live_iterators()) {
-      if (iterator->inherited() || iterator->refusal_ != nullptr) continue;
-      iterator->refusal_ = kShuttingDown;
+      const char* refusal = nullptr;
+      if (iterator->inherited() || !iterator->refusal_.compare_exchange_strong(refusal, kShuttingDown))
+        continue;
       stoppers.push_back(iterator->stopper());
     }
   }

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -32,15 +33,21 @@ class LiveIterator {
   LiveIterator(std::string name, CodeReferences code);
   virtual ~LiveIterator();
 
+  /// Shows the iterator to `stop_live_iterators`, which another thread may call. Called once all members are
+  /// made.
+  void enlist();
   /// Hides the iterator from the garbage collector and from `stop_live_iterators`. Called before its members
   /// are destroyed.
   void retire();
   /// Whether this is a forked child of the process that made the iterator.
   bool inherited() const noexcept { return fork_guard_.inherited(); }
   /// Begins a call. Throws FailedPreconditionError in a forked child, and c10::Error (RuntimeError) while
-  /// another thread is inside the iterator or Python shuts down.
+  /// another thread is inside the iterator or Python shuts down. Waits for one that only looks at it.
   void enter();
-  /// Ends a call.
+  /// Begins a look, which changes nothing and is soon over: no call of another thread fails because of it.
+  /// Throws as `enter`.
+  void enter_to_look();
+  /// Ends a call or a look.
   void leave() noexcept;
   /// Throws the exception of a callable and keeps it here. The library keeps it too, to throw it again, but
   /// only the reference that is kept here is visible to the garbage collector.
@@ -50,11 +57,12 @@ class LiveIterator {
   friend void stop_live_iterators();
   /// A function that stops the iterator's background work; it shares the iterator.
   virtual std::function<void()> stopper() = 0;
+  void begin(const char* use);
 
   std::string name_;
   pid_t made_by_;  ///< the process, for messages
   ForkGuard fork_guard_;
-  const char* refusal_ = nullptr;  ///< why the iterator cannot be used now
+  std::atomic<const char*> refusal_ = nullptr;  ///< why the iterator cannot be used now
   PythonError::Raised error_;
   CodeReferences code_;
 };
@@ -76,7 +84,9 @@ class IteratorHandle final : public LiveIterator {
   /// `name` begins messages; `code`: the users' code that the iterator may call.
   IteratorHandle(std::string name, Wrapped iterator, CodeReferences code)
       : LiveIterator(std::move(name), std::move(code)),
-        iterator_(std::make_shared<Wrapped>(std::move(iterator))) {}
+        iterator_(std::make_shared<Wrapped>(std::move(iterator))) {
+    enlist();
+  }
 
   ~IteratorHandle() override {
     const py::error_scope keep_error;
@@ -103,6 +113,15 @@ class IteratorHandle final : public LiveIterator {
     } catch (const PythonInterrupt& interrupt) {
       rethrow(interrupt.error);
     }
+  }
+
+  /// As `call`, for what only reads: threads that watch a program look at its iterators.
+  template <class Body>
+  auto look(Body&& body) {
+    enter_to_look();
+    const Leave leave_at_end{*this};
+    const GilRelease release;
+    return body(std::as_const(*iterator_));
   }
 
   /// Stops the iterator's background work; waits for running callables, which Ctrl-C ends.

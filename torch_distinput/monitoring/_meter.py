@@ -119,10 +119,11 @@ def steps_left(source: Any) -> int | None:
     if not isinstance(source, DataLoader):
         return None
     progress = progress_of(source)
-    if progress.position is None:
+    position = progress.position  # the thread that reads may begin another epoch
+    if position is None:
         return None
     try:
         length = len(source)
     except TypeError:
         return None
-    return max(length - progress.start.batches - progress.position.yielded, 0)
+    return max(length - progress.start.batches - position.yielded, 0)

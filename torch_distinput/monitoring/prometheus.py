@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -57,7 +58,7 @@ class StatsCollector(Collector):
 
     Counters are those of each loader's latest iterator, so that an epoch begins with a counter reset, which `rate()`
     understands where an epoch is longer than the interval of scrapes. The histogram `torch_distinput_wait_seconds` has
-    the time of each call of `next`.
+    the time of each call of `next`. A scrape that meets a loader inside `next` has the counters of the one before.
 
     Args:
         sources: by the label `loader`, each a `DataLoader`, or an iterator with `stats()`; held until
@@ -77,19 +78,22 @@ class StatsCollector(Collector):
 
     def __init__(self, sources: Mapping[str, Any], registry: CollectorRegistry = REGISTRY):
         self._sources = dict(sources)
+        self._seen = dict.fromkeys(self._sources, Stats())
         registry.register(self)
 
     def describe(self) -> Iterable[Metric]:
         """The metrics without samples, so that registering reads no counter."""
-        return _metrics({})
+        return _metrics({}, {})
 
     def collect(self) -> Iterable[Metric]:
         """The metrics of all loaders."""
-        return _metrics(self._sources)
+        for name, source in self._sources.items():
+            with contextlib.suppress(RuntimeError):  # a thread is inside its iterator
+                self._seen[name] = stats_of(source)
+        return _metrics(self._sources, self._seen)
 
 
-def _metrics(sources: Mapping[str, Any]) -> Iterator[Metric]:
-    seen = {name: stats_of(source) for name, source in sources.items()}
+def _metrics(sources: Mapping[str, Any], seen: Mapping[str, Stats]) -> Iterator[Metric]:
     for field, (metric, text) in _COUNTERS.items():
         counter = CounterMetricFamily(_PREFIX + metric, text, labels=["loader"])
         for name, stats in seen.items():

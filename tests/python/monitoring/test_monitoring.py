@@ -1,7 +1,9 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """What progress bars, TensorBoard and Prometheus are told, through these packages themselves."""
 
+import concurrent.futures
 import io
+import threading
 import time
 import urllib.request
 from dataclasses import replace
@@ -177,3 +179,26 @@ def test_prometheus_scrapes_the_counters_of_each_loader():
     assert sample("wait_seconds_bucket", le="0.002048") == 0 and sample("wait_seconds_bucket", le="+Inf") == 1
     registry.unregister(collector)
     assert list(registry.collect()) == []
+
+
+def test_a_program_reads_on_while_it_is_scraped():
+    client = pytest.importorskip("prometheus_client")
+    from torch_distinput.monitoring.prometheus import StatsCollector
+
+    registry = client.CollectorRegistry()
+    loader = tdi.DataLoader(torch.arange(400), batch_size=4)
+    StatsCollector({"train": loader}, registry)
+    ended = threading.Event()
+
+    def scrape():
+        while not ended.is_set():
+            assert 0 <= registry.get_sample_value("torch_distinput_batches_total", {"loader": "train"}) <= 100
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        scrapes = pool.submit(scrape)
+        try:
+            for _ in range(20):
+                assert torch.equal(torch.cat(list(loader)), torch.arange(400))
+        finally:
+            ended.set()
+        scrapes.result(60)
