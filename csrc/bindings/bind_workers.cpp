@@ -338,16 +338,16 @@ void bind_workers(py::module_& module) {
            }),
            py::arg("fd"), py::arg("worker"), py::arg("pickle"), py::arg("unpickle"),
            "Attaches a process that was not forked from the consumer's; owns the descriptor `fd`.")
-      .def("receive", one_at_a_time(&BoundWorkerEnd::receive), py::arg("seconds"),
+      .def("receive", &BoundWorkerEnd::receive, py::arg("seconds"),
            "A tuple of the next task; None where none arrives within `seconds`: then memory that no batch "
            "uses is "
            "given back to the system.")
-      .def("send", one_at_a_time(&BoundWorkerEnd::send), py::arg("task"), py::arg("data"),
+      .def("send", &BoundWorkerEnd::send, py::arg("task"), py::arg("data"),
            "Sends the result of a task. Raises MemoryError where the shared memory is used up, and what "
            "pickling raises.")
-      .def("collate", one_at_a_time(&BoundWorkerEnd::collate), py::arg("samples"),
+      .def("collate", &BoundWorkerEnd::collate, py::arg("samples"),
            "torch's default_collate of a list of samples, for `send`; None where torch's own must be called.")
-      .def("announce", one_at_a_time(&BoundWorkerEnd::announce), py::arg("stack_fd"),
+      .def("announce", &BoundWorkerEnd::announce, py::arg("stack_fd"),
            "Tells the consumer this process's descriptor of the file to which it writes its stack.")
       .def_property_readonly("stopped", &BoundWorkerEnd::stopped,
                              "Whether the consumer has stopped the pool.");
@@ -372,11 +372,11 @@ void bind_workers(py::module_& module) {
            "not begun are None.")
       .def("receive", one_at_a_time(&BoundConsumerEnd::receive),
            "The next task that was done and its result; None where there is none yet.")
-      .def("wait", one_at_a_time(&BoundConsumerEnd::wait), py::arg("seconds"),
+      .def("wait", &BoundConsumerEnd::wait, py::arg("seconds"),
            "Waits for a result, at most `seconds` and not longer than 50 ms; may return early.")
       .def("unfinished", one_at_a_time(&BoundConsumerEnd::unfinished), py::arg("worker"),
            "The tasks that were sent to a worker and whose results were not received, in order.")
-      .def("activity", one_at_a_time(&BoundConsumerEnd::activity), py::arg("worker"),
+      .def("activity", &BoundConsumerEnd::activity, py::arg("worker"),
            "What a worker does: whether it has begun at all; the number of its task, or None; for how many "
            "seconds; its descriptor given to `announce`, or -1.")
       .def(
@@ -386,7 +386,7 @@ void bind_workers(py::module_& module) {
           "which the new worker begins anyway, or None.")
       .def("wake", &BoundConsumerEnd::wake, "Ends `wait` in another thread.")
       .def("stop", &BoundConsumerEnd::stop, "Tells the workers that nothing is wanted any more.")
-      .def("end", one_at_a_time(&BoundConsumerEnd::end),
+      .def("end", &BoundConsumerEnd::end,
            "Gives back the memory that no batch uses; to be called when no worker runs any more.")
       .def_property_readonly("own", &BoundConsumerEnd::own, "Whether this process made it, not a parent.")
       .def("worker", &BoundConsumerEnd::worker, py::arg("worker"), "The end of a worker, in its process.");
