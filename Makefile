@@ -10,6 +10,8 @@
 #   make test        include rules, C++ tests, Python tests, install tests
 #   make test-all    the same with the slow tests, then the sanitizer runs
 #   make test-tsan   runtime, remote, io, comm and distribute tests under ThreadSanitizer
+#   make test-tsan-python  Python's threads in the bindings under ThreadSanitizer. TSAN_PYTHON=FILE: a Python that was
+#                    built with --disable-gil --with-thread-sanitizer by this compiler, with torch, numpy, pytest and tbb-devel
 #   make test-asan   C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make wheel       a wheel for each Python, with a native part for each minor release of torch, in dist/
 #   make matrix      the fast Python tests of wheels in dist/ for several Pythons and torches; writes docs/versions.md
@@ -75,7 +77,7 @@ ifeq ($(CI),true)
 export CMAKE_ARGS ?= -DTDI_WERROR=ON
 endif
 
-.PHONY: setup tools lock build demo frameworks test test-all test-cpp test-tsan test-asan test-clusters test-ray test-gpu wheel matrix bench bench-gpu \
+.PHONY: setup tools lock build demo frameworks test test-all test-cpp test-tsan test-tsan-python test-asan test-clusters test-ray test-gpu wheel matrix bench bench-gpu \
   bench-peers bench-check docs lint clean
 .DEFAULT_GOAL := build
 
@@ -145,6 +147,18 @@ test-tsan: export TDI_INTERLEAVINGS := 10000
 test-tsan: $(TOOLS_STAMP)
 	$(call sanitized,tsan,thread,test_runtime test_remote test_io test_comm test_distribute,\
 	  -R '^(runtime|remote|io|comm|distribute)$$')
+
+# In a copy of the tree, because its library has the name of the usual one.
+TSAN_PYTHON ?= python3.13t
+test-tsan-python: folder := $(abspath build/tsan-python)
+test-tsan-python:
+	@cmake -S . -B $(folder) -G Ninja -DPython_EXECUTABLE=$(shell command -v $(TSAN_PYTHON)) -DTDI_SANITIZE=thread
+	@cmake --build $(folder) --target tdi_package --parallel $(JOBS)
+	@mkdir -p $(folder)/tree && cp -r torch_distinput tests pyproject.toml $(folder)/tree
+	@cmake --install $(folder) --prefix $(folder)/tree/torch_distinput > $(folder)/install.log
+	@cat cmake/tsan.supp cmake/tsan_python.supp > $(folder)/tsan.supp
+	cd $(folder)/tree && TSAN_OPTIONS=suppressions=$(folder)/tsan.supp:die_after_fork=0 \
+	  $(TSAN_PYTHON) -m pytest -m "not slow" tests/python/test_threads.py
 
 test-asan: $(TOOLS_STAMP)
 	$(call sanitized,asan,address$(comma)undefined,tdi_tests,)
