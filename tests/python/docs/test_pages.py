@@ -56,6 +56,7 @@ def test_tokens(tmp_path, monkeypatch):
 
 
 def test_records(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
     names = run_blocks(DOCS / "records.md", {})
     assert sorted(x for batch in names["ds"] for x in batch["cls"].tolist()) == list(range(4))

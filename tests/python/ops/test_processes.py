@@ -19,6 +19,7 @@ import numpy as np
 import pipelines
 import pytest
 import torch
+from child_processes import children
 from forks import processes_forked
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -118,10 +119,11 @@ def same(dataset, here, **options):
 @pytest.fixture(autouse=True)
 def nothing_is_left():
     gc.collect()
-    before = descriptors(), mappings(), len(multiprocessing.active_children())
+    others = children()  # what tests before this one have left may end meanwhile
+    before = descriptors(), mappings()
     yield
     gc.collect()
-    assert (descriptors(), mappings(), len(multiprocessing.active_children())) == before
+    assert (descriptors(), mappings()) == before and children() <= others
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -398,8 +400,9 @@ def test_a_process_that_is_killed_at_any_moment_is_an_error_after_whole_elements
 
 
 def pids_of(iterator):
+    others = children()
     next(iterator)
-    return [process.pid for process in multiprocessing.active_children()]
+    return sorted(children() - others)
 
 
 def sleeps(x):

@@ -4,12 +4,13 @@
 import io
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as parquet
 import pytest
 from ranks import returned, run_ranks
 
 import torch_distinput as tdi
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
 
 GROUPS, GROUP, BYTES = 24, 10, 10_000
 

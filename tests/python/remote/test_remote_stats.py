@@ -303,6 +303,7 @@ TABLES = {"csv": (tdi.CsvDataset, csv_lines), "jsonl": (tdi.JsonLinesDataset, js
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_text_tables_without_an_index_are_not_read_through(object_server, kind):
+    pytest.importorskip("pyarrow")
     opener, lines = TABLES[kind]
     rows = 40_000
     content = lines(rows)

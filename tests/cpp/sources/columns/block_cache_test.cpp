@@ -63,9 +63,7 @@ TEST(BlockCache, AllCachesOfAProcessKeepTheBlocksUsedLast) {
   Reads reads;
   BlockCache first(1 << 20, kAll);
   BlockCache other(1 << 20, kAll);
-  const auto get = [&](BlockCache& cache, std::int64_t block) {
-    cache.get({0, block}, std::ref(reads));
-  };
+  const auto get = [&](BlockCache& cache, std::int64_t block) { cache.get({0, block}, std::ref(reads)); };
   for (const std::int64_t block : {0, 1}) get(first, block);
   for (const std::int64_t block : {0, 1}) get(other, block);
   get(first, 0);

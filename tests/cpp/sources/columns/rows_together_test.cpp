@@ -68,18 +68,21 @@ TEST(RowsTogether, HaveTheValuesThatTheyHadApart) {
 }
 
 TEST(RowsTogether, LieNextToEachOther) {
-  const RowBlock together = with_rows_together(
-      row_block({numbers_of(10, 1, at::kByte, 0), numbers_of(10, 1, at::kLong, 0), numbers_of(10, 3, at::kFloat, 0)}, 10));
+  const RowBlock together = with_rows_together(row_block(
+      {numbers_of(10, 1, at::kByte, 0), numbers_of(10, 1, at::kLong, 0), numbers_of(10, 3, at::kFloat, 0)},
+      10));
   for (std::size_t leaf = 0; leaf < 3; ++leaf) EXPECT_EQ(stride_of(together, leaf), 24);
   EXPECT_EQ(together.dense[2].data - together.dense[1].data, 8);
   EXPECT_EQ(together.dense[0].data - together.dense[1].data, 20);
 }
 
 TEST(RowsTogether, StayApartWhereThatIsNoGain) {
-  const RowBlock few = row_block({numbers_of(10, 1, at::kLong, 0), numbers_of(10, 1, at::kFloat, 0), some_strings(10)}, 10);
+  const RowBlock few =
+      row_block({numbers_of(10, 1, at::kLong, 0), numbers_of(10, 1, at::kFloat, 0), some_strings(10)}, 10);
   EXPECT_EQ(with_rows_together(few).dense[0].data, few.dense[0].data);
-  const RowBlock wide =
-      row_block({numbers_of(10, 60, at::kFloat, 0), numbers_of(10, 1, at::kLong, 0), numbers_of(10, 2, at::kLong, 0)}, 10);
+  const RowBlock wide = row_block(
+      {numbers_of(10, 60, at::kFloat, 0), numbers_of(10, 1, at::kLong, 0), numbers_of(10, 2, at::kLong, 0)},
+      10);
   EXPECT_EQ(with_rows_together(wide).dense[0].data, wide.dense[0].data);
 }
 
