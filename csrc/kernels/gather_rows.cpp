@@ -5,13 +5,13 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/prefetch.h"
 #include "kernels/rows.h"
 #include "runtime/side_by_side.h"
 
 namespace torch_distinput {
 namespace {
 
-constexpr std::int64_t kCacheLine = 64;
 /// Rows up to this size are copied by code compiled for their size, without a call of memcpy.
 constexpr std::size_t kInlineBytes = 128;
 /// The bytes to prefetch ahead. For larger rows the hardware's own prefetcher is enough.
@@ -44,11 +44,6 @@ struct Gather {
   }
 };
 
-void prefetch(const char* row, std::int64_t bytes) {
-  for (std::int64_t offset = 0; offset < bytes; offset += kCacheLine) __builtin_prefetch(row + offset);
-  __builtin_prefetch(row + bytes - 1);
-}
-
 /// Random rows miss the cache and the TLB; prefetching a few rows ahead overlaps these misses.
 template <class Copy>
 void copy_rows(const Gather& gather, std::int64_t row_bytes, Copy copy) {
@@ -56,7 +51,7 @@ void copy_rows(const Gather& gather, std::int64_t row_bytes, Copy copy) {
   const std::int64_t prefetched = ahead == 0 ? 0 : std::max<std::int64_t>(0, gather.count - ahead);
   std::int64_t i = 0;
   for (; i < prefetched; ++i) {
-    prefetch(gather.from(i + ahead), row_bytes);
+    prefetch_lines(gather.from(i + ahead), row_bytes);
     copy(gather.to(i), gather.from(i));
   }
   for (; i < gather.count; ++i) copy(gather.to(i), gather.from(i));

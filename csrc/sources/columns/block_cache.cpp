@@ -123,7 +123,7 @@ BlockPtr BlockCache::look_up(const Key& key, const std::function<BlockPtr()>& re
 void BlockCache::forget(State& state, const Key& key) {
   const std::lock_guard lock(state.mutex);
   const auto failed = state.entries.find(key);
-  if (failed == state.entries.end() || failed->second.bytes > 0) return;
+  if (failed == state.entries.end() || failed->second.block != nullptr) return;
   state.uses.erase(failed->second.use);
   state.entries.erase(failed);
 }
@@ -186,7 +186,7 @@ std::list<BlockCache::Key>::iterator BlockCache::oldest_of(State& state, const K
   if (std::ssize(state.entries) <= state.kept.load()) return state.uses.end();
   for (auto use = state.uses.end(); use != state.uses.begin();) {
     --use;
-    const bool is_read = state.entries.at(*use).bytes > 0;
+    const bool is_read = state.entries.at(*use).block != nullptr;
     if (is_read && (but == nullptr || *use != *but)) return use;
   }
   return state.uses.end();

@@ -51,7 +51,7 @@ class BlockCache {
   struct Entry {
     std::shared_future<BlockPtr> coming;
     BlockPtr block;          ///< null until it has been read
-    std::int64_t bytes = 0;  ///< as is this
+    std::int64_t bytes = 0;  ///< what it counts for
     std::list<Key>::iterator use;
     std::uint64_t time = 0;  ///< of that use, counted over all caches
   };

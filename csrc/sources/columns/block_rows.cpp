@@ -11,6 +11,7 @@
 #include <c10/util/Exception.h>
 
 #include "core/names.h"
+#include "kernels/prefetch.h"
 #include "kernels/rows.h"
 #include "runtime/buffer_pool.h"
 #include "torch_distinput/error.h"
@@ -146,11 +147,10 @@ std::vector<StringRow> string_rows(std::size_t leaf, std::span<const BlockRun> r
 /// what comes after that, the hardware sees coming.
 constexpr std::size_t kStringsAhead = 4;
 constexpr std::int64_t kPrefetched = 1024;
-constexpr std::int64_t kCacheLine = 64;
 
-void prefetch(const StringRow& row, std::int64_t per_row) {
-  const std::int64_t size = std::min(row.bounds[per_row] - row.bounds[0], kPrefetched);
-  for (std::int64_t at = 0; at < size; at += kCacheLine) __builtin_prefetch(row.values + at);
+void prefetch_strings(const StringRow& row, std::int64_t per_row) {
+  const std::int64_t size = row.bounds[per_row] - row.bounds[0];
+  if (size > 0) prefetch_lines(row.values, std::min(size, kPrefetched));
 }
 
 Bytes gather_strings(std::size_t leaf, std::span<const BlockRun> runs, BufferPool& pool) {
@@ -168,7 +168,7 @@ Bytes gather_strings(std::size_t leaf, std::span<const BlockRun> runs, BufferPoo
   auto* bound = static_cast<std::int64_t*>(offsets.mutable_data_ptr());
   *bound = 0;
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    if (row + kStringsAhead < rows.size()) prefetch(rows[row + kStringsAhead], per_row);
+    if (row + kStringsAhead < rows.size()) prefetch_strings(rows[row + kStringsAhead], per_row);
     const auto& [values, bounds] = rows[row];
     const std::int64_t size = bounds[per_row] - bounds[0];
     if (size > 0) std::memcpy(data + *bound, values, static_cast<std::size_t>(size));

@@ -35,16 +35,18 @@ ArrowBatch whole_batch(const RowType& type, const BlockSource& source) {
   return only_batch(stream.get(), type, source, source.rows);
 }
 
+RowBlock all_rows(const RowType& type, const BlockSource& source) {
+  return import_block(type.table, whole_batch(type, source), {source.name, source.first_row});
+}
+
 }  // namespace
 
 BlockPtr whole_block(const RowType& type, const BlockSource& source) {
-  return std::make_shared<const RowBlock>(
-      import_block(type.table, whole_batch(type, source), {source.name, source.first_row}));
+  return std::make_shared<const RowBlock>(all_rows(type, source));
 }
 
 BlockPtr scattered_block(const RowType& type, const BlockSource& source) {
-  return std::make_shared<const RowBlock>(with_rows_together(
-      import_block(type.table, whole_batch(type, source), {source.name, source.first_row})));
+  return std::make_shared<const RowBlock>(with_rows_together(all_rows(type, source)));
 }
 
 BlockParts parts_of_block(const RowType& type, BlockSource source, std::int64_t begin) {
