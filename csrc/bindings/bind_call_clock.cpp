@@ -4,10 +4,14 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <thread>
+#include <unordered_set>
 
 #include <pybind11/pybind11.h>
 
 #include "base/stage.h"
+#include "bindings/call_clock.h"
+#include "bindings/interpreter/gil.h"
 #include "bindings/interpreter/state_guard.h"
 #include "bindings/module.h"
 #include "torch_distinput/stats.h"
@@ -17,15 +21,41 @@ namespace {
 
 namespace py = pybind11;
 
-/// What `NextScope` measures, for iterators that Python makes. One thread calls `next` at a time, and others
-/// may read meanwhile. Guarded by the GIL, or by StateGuard.
-struct CallClock {
-  std::int64_t began = 0;
-  std::int64_t returned = 0;
+struct CallTimes {
   std::int64_t wait = 0;
   std::int64_t consumer = 0;
   std::array<std::int64_t, Stats::kWaitBins> histogram{};
 };
+
+/// What `NextScope` measures, for iterators that Python makes. One thread calls `next` at a time, and others
+/// may read meanwhile. Guarded by the GIL, or by StateGuard.
+struct CallClock {
+  CallTimes times;
+  std::int64_t began = 0;
+  std::int64_t returned = 0;
+  std::thread::id caller;  ///< the thread inside a call
+
+  CallClock();
+  ~CallClock();
+  CallClock(const CallClock&) = delete;
+  CallClock& operator=(const CallClock&) = delete;
+};
+
+/// Guarded as they are; never destroyed, because clocks may outlive static objects.
+std::unordered_set<const CallClock*>& all_clocks() {
+  static auto* const clocks = new std::unordered_set<const CallClock*>;
+  return *clocks;
+}
+
+CallClock::CallClock() {
+  const StateGuard guard;
+  all_clocks().insert(this);
+}
+
+CallClock::~CallClock() {
+  const StateGuard guard;
+  all_clocks().erase(this);
+}
 
 constexpr const char* kCapsule = "torch_distinput.CallClock";
 
@@ -34,22 +64,30 @@ CallClock& clock_of(PyObject* capsule) {
 }
 
 PyObject* begin_call(PyObject* self, PyObject*) {
-  const std::int64_t now = clock_ns();
-  const StateGuard guard;
-  clock_of(self).began = now;
-  Py_RETURN_NONE;
-}
-
-PyObject* end_call(PyObject* self, PyObject*) {
+  park_daemon();
   CallClock& clock = clock_of(self);
   const std::int64_t now = clock_ns();
   const StateGuard guard;
+  clock.began = now;
+  clock.caller = std::this_thread::get_id();
+  Py_RETURN_NONE;
+}
+
+void note_end(CallClock& clock) {
+  const std::int64_t now = clock_ns();
+  const StateGuard guard;
+  clock.caller = {};
   const std::int64_t time = now - clock.began;
-  if (clock.returned != 0) clock.consumer += clock.began - clock.returned;
+  if (clock.returned != 0) clock.times.consumer += clock.began - clock.returned;
   clock.returned = now;
-  clock.wait += time;
+  clock.times.wait += time;
   const auto bin = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time) / 1000));
-  ++clock.histogram[std::min(bin, Stats::kWaitBins - 1)];
+  ++clock.times.histogram[std::min(bin, Stats::kWaitBins - 1)];
+}
+
+PyObject* end_call(PyObject* self, PyObject*) {
+  note_end(clock_of(self));
+  park_daemon();
   Py_RETURN_NONE;
 }
 
@@ -65,9 +103,9 @@ py::object method(PyMethodDef& definition, const py::capsule& clock) {
 py::tuple make_call_clock() {
   const py::capsule clock(new CallClock(), kCapsule, [](PyObject* capsule) { delete &clock_of(capsule); });
   const auto read = [clock] {
-    const CallClock now = [&] {
+    const CallTimes now = [&] {
       const StateGuard guard;
-      return clock_of(clock.ptr());
+      return clock_of(clock.ptr()).times;
     }();
     py::tuple histogram(now.histogram.size());
     for (std::size_t i = 0; i < now.histogram.size(); ++i) histogram[i] = py::int_(now.histogram[i]);
@@ -77,6 +115,13 @@ py::tuple make_call_clock() {
 }
 
 }  // namespace
+
+bool others_are_in_calls() {
+  const StateGuard guard;
+  return std::any_of(all_clocks().begin(), all_clocks().end(), [](const CallClock* clock) {
+    return clock->caller != std::thread::id() && clock->caller != std::this_thread::get_id();
+  });
+}
 
 void bind_call_clock(py::module_& module) {
   module.def(

@@ -15,6 +15,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "bindings/call_clock.h"
+#include "bindings/interpreter/interpreter.h"
 #include "bindings/interpreter/state_guard.h"
 #include "torch_distinput/error.h"
 
@@ -25,18 +27,11 @@ using Clock = std::chrono::steady_clock;
 
 /// How long to wait for callables that run on other threads, where the wait cannot be interrupted.
 constexpr std::chrono::seconds kExitTime{1};
+constexpr std::chrono::milliseconds kLookAgain{1};
 
 constexpr const char* kShuttingDown = "Python is shutting down.";
 constexpr const char* kInUse = "another thread is using this iterator, which serves one thread at a time.";
 constexpr const char* kLookedAt = "another thread looks at this iterator.";
-std::atomic<std::thread::id> stopping_thread;
-
-/// For a daemon thread during shutdown, when Python has joined all other threads: Python would end this
-/// thread the next time it takes the GIL, and an exception here would only be printed. REQUIRES: the GIL.
-[[noreturn]] void park_daemon() {
-  PyEval_SaveThread();
-  park_thread();
-}
 
 /// Guarded by the GIL, or by StateGuard; never destroyed, because iterators may outlive static objects.
 std::unordered_set<LiveIterator*>& live_iterators() {
@@ -119,26 +114,57 @@ void LiveIterator::retire() {
   code_.clear();
 }
 
-void LiveIterator::enter() { begin(kInUse); }
+void LiveIterator::enter() {
+  check_usable();
+  const char* refusal = nullptr;
+  if (!refusal_.compare_exchange_strong(refusal, kInUse) && refusal == kLookedAt)
+    refusal = enter_after_looks();
+  TORCH_CHECK(refusal == nullptr, name_, ": ", refusal);
+}
 
-void LiveIterator::enter_to_look() { begin(kLookedAt); }
-
-void LiveIterator::begin(const char* use) {
-  if (inherited()) {
-    throw FailedPreconditionError(name_ + ": the iterator was made before this process forked from process " +
-                                  std::to_string(made_by_) + "; make a new one in the child.");
+/// Waits without the GIL until it has begun a call: who looks again and again has the GIL between the looks.
+/// Returns why there can be none; null: it has begun.
+const char* LiveIterator::enter_after_looks() {
+  const GilRelease release;
+  ++waiting_calls_;
+  const char* refusal = kLookedAt;
+  while (refusal == kLookedAt) {
+    refusal_.wait(kLookedAt);
+    refusal = nullptr;
+    refusal_.compare_exchange_strong(refusal, kInUse);
   }
-  for (const char* refusal = nullptr; !refusal_.compare_exchange_strong(refusal, use); refusal = nullptr) {
-    if (refusal == kShuttingDown && std::this_thread::get_id() != stopping_thread.load()) park_daemon();
+  --waiting_calls_;
+  waiting_calls_.notify_all();
+  return refusal;
+}
+
+void LiveIterator::enter_to_look() {
+  check_usable();
+  if (const int waiting = waiting_calls_) {
+    const GilRelease release;
+    waiting_calls_.wait(waiting);
+  }
+  for (const char* refusal = nullptr; !refusal_.compare_exchange_strong(refusal, kLookedAt);
+       refusal = nullptr) {
     TORCH_CHECK(refusal == kLookedAt, name_, ": ", refusal);
     const GilRelease release;
     refusal_.wait(kLookedAt);
   }
 }
 
+/// Throws in a forked child; a daemon thread sleeps here during the shutdown.
+void LiveIterator::check_usable() const {
+  if (inherited()) {
+    throw FailedPreconditionError(name_ + ": the iterator was made before this process forked from process " +
+                                  std::to_string(made_by_) + "; make a new one in the child.");
+  }
+  park_daemon();
+}
+
 void LiveIterator::leave() noexcept {
   refusal_.store(nullptr);
   refusal_.notify_all();
+  park_daemon();
 }
 
 void LiveIterator::rethrow(const PythonError& error) {
@@ -181,22 +207,29 @@ void run_close_briefly(std::function<void()> close) noexcept {
   }
 }
 
+bool LiveIterator::take_for_stop() noexcept {
+  const char* refusal = nullptr;
+  return !inherited() && refusal_.compare_exchange_strong(refusal, kShuttingDown);
+}
+
 void stop_live_iterators() {
-  std::vector<std::function<void()>> stoppers;
-  {
-    const StateGuard guard;
-    stopping_thread = std::this_thread::get_id();
-    for (LiveIterator* const iterator : live_iterators()) {
-      const char* refusal = nullptr;
-      if (iterator->inherited() || !iterator->refusal_.compare_exchange_strong(refusal, kShuttingDown))
-        continue;
-      stoppers.push_back(iterator->stopper());
-    }
-  }
+  begin_shutdown();
   const auto deadline = Clock::now() + kExitTime;
-  const GilRelease release;
   std::vector<std::shared_ptr<Completion>> stops;
-  for (auto& stop : stoppers) stops.push_back(start_detached(std::move(stop)));
+  for (bool is_busy = true; is_busy && Clock::now() < deadline;) {
+    std::vector<std::function<void()>> stoppers;
+    is_busy = others_run_python() || others_are_in_calls();
+    {
+      const StateGuard guard;
+      for (LiveIterator* const iterator : live_iterators()) {
+        if (iterator->take_for_stop()) stoppers.push_back(iterator->stopper());
+      }
+    }
+    const GilRelease release;
+    for (auto& stop : stoppers) stops.push_back(start_detached(std::move(stop)));
+    if (is_busy) std::this_thread::sleep_for(kLookAgain);
+  }
+  const GilRelease release;
   for (const auto& stop : stops) stop->wait_until(deadline);
 }
 

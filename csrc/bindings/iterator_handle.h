@@ -57,12 +57,16 @@ class LiveIterator {
   friend void stop_live_iterators();
   /// A function that stops the iterator's background work; it shares the iterator.
   virtual std::function<void()> stopper() = 0;
-  void begin(const char* use);
+  void check_usable() const;
+  const char* enter_after_looks();
+  /// Refuses all use from now on; false where somebody uses it, or has done this.
+  bool take_for_stop() noexcept;
 
   std::string name_;
   pid_t made_by_;  ///< the process, for messages
   ForkGuard fork_guard_;
   std::atomic<const char*> refusal_ = nullptr;  ///< why the iterator cannot be used now
+  std::atomic<int> waiting_calls_ = 0;          ///< that begin before further looks
   PythonError::Raised error_;
   CodeReferences code_;
 };
@@ -74,7 +78,9 @@ void run_close(std::function<void()> close);
 /// running then return later.
 void run_close_briefly(std::function<void()> close) noexcept;
 
-/// Stops all iterators of this process; called before the interpreter ends.
+/// Stops all iterators of this process; called before the interpreter ends. From now on other threads begin
+/// to run no Python code (`is_left_behind`); waits for a second at most for what they run, because Python
+/// ends threads that take the GIL during its shutdown, and torch's functions do not live through that.
 void stop_live_iterators();
 
 /// The Python object of an iterator of the library.

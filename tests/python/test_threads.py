@@ -139,6 +139,7 @@ def test_garbage_is_cleared_while_threads_call_it():
                 gc.collect()
 
     at_once(make)
+    gc.collect()  # what a thread has left while another one collected
 
 
 def consumer_end() -> _C.ConsumerEnd:
@@ -217,10 +218,11 @@ def test_tasks_are_sent_while_another_thread_passes_over_them_and_renews_the_wor
 
 def test_an_iterator_reads_on_while_another_thread_looks_at_it():
     iterator = iter(tdi.Dataset.range(300).map(lambda row: row))
-    ended = threading.Event()
+    looked, ended = threading.Event(), threading.Event()
 
     def use(thread: int) -> list[int]:
         if thread == 0:
+            assert looked.wait(30)
             try:
                 return [int(row) for row in iterator]
             finally:
@@ -231,6 +233,7 @@ def test_an_iterator_reads_on_while_another_thread_looks_at_it():
                 assert iterator.stats().batches <= 300
             except RuntimeError as error:
                 assert "another thread is using this iterator" in str(error)
+            looked.set()
         return []
 
     assert at_once(use)[0] == list(range(300))

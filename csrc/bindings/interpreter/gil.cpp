@@ -16,10 +16,37 @@ namespace torch_distinput {
 namespace {
 
 std::atomic<int> thread_count = 0;
+std::atomic<int> running = 0;     ///< scopes of all threads
+thread_local int own_scopes = 0;  ///< of these, this thread's
 std::atomic<std::int64_t> turns = 0;
 
+void end_scope() noexcept {
+  --own_scopes;
+  --running;
+}
+
+/// Counts a scope; false: there may be no more on this thread. Counted first, so that `others_run_python`
+/// sees it, or this sees that the shutdown has begun.
+bool begin_scope() noexcept {
+  ++running;
+  ++own_scopes;
+  if (interpreter_alive() && (!is_left_behind() || PyGILState_Check() != 0)) return true;
+  end_scope();
+  return false;
+}
+
+/// What this thread does in its scopes is over for others.
+[[noreturn]] void park_here() noexcept {
+  running -= own_scopes;
+  park_thread();
+}
+
 /// A forked child has none of the parent's threads.
-[[maybe_unused]] const int kForkHandler = ::pthread_atfork(nullptr, nullptr, [] { thread_count = 0; });
+[[maybe_unused]] const int kForkHandler =
+    ::pthread_atfork(nullptr, nullptr, [] { thread_count = 0, running = own_scopes; });
+
+/// Apart from the kept state, which Python's own threads must not have.
+thread_local bool has_kept_state = false;
 
 /// Keeps the Python thread state of a thread that Python did not start.
 class KeptThreadState {
@@ -29,17 +56,19 @@ class KeptThreadState {
     PyGILState_Ensure();
     fork_guard_ = ForkGuard();
     ++thread_count;
+    has_kept_state = true;
   }
 
   ~KeptThreadState() {
     if (fork_guard_.inherited()) return;
     --thread_count;
-    if (!interpreter_alive()) return;
+    if (!begin_scope()) return;
     run_python([] {
       PyGILState_Ensure();
       PyGILState_Release(PyGILState_LOCKED);
       PyGILState_Release(PyGILState_UNLOCKED);
     });
+    end_scope();
   }
 
  private:
@@ -49,7 +78,11 @@ class KeptThreadState {
 thread_local KeptThreadState kept_thread_state;
 
 PyGILState_STATE take_gil() {
-  if (!interpreter_alive()) throw FailedPreconditionError("a callable was called while Python shuts down.");
+  if (!begin_scope()) {
+    const bool is_ours = has_kept_state || PyGILState_GetThisThreadState() == nullptr;
+    if (is_left_behind() && !is_ours) park_here();
+    throw FailedPreconditionError("a callable was called while Python shuts down.");
+  }
   const bool known = PyGILState_GetThisThreadState() != nullptr;
   const PyGILState_STATE state = run_python([] { return PyGILState_Ensure(); });
   if (!known) kept_thread_state.keep();
@@ -81,9 +114,13 @@ void check_wait(const std::function<void()>& outer) {
 
 GilScope::GilScope() : state_(take_gil()) { release_dropped(); }
 
-GilScope::~GilScope() { PyGILState_Release(state_); }
+GilScope::~GilScope() {
+  PyGILState_Release(state_);
+  end_scope();
+}
 
 GilRelease::~GilRelease() {
+  if (is_left_behind()) park_here();
   run_python([this] { PyEval_RestoreThread(thread_); });
   release_dropped();
 }
@@ -93,5 +130,13 @@ WaitScope::WaitScope() : interrupt_([&outer = interrupt_check()] { check_wait(ou
 std::int64_t gil_turns() noexcept { return turns; }
 
 int python_threads() noexcept { return thread_count; }
+
+bool others_run_python() noexcept { return running > own_scopes; }
+
+void park_daemon() noexcept {
+  if (!is_left_behind()) return;
+  PyEval_SaveThread();
+  park_here();
+}
 
 }  // namespace torch_distinput

@@ -15,7 +15,8 @@ namespace py = pybind11;
 /// Holds the GIL while it lives, on any thread. A thread of the library keeps its Python thread state until
 /// it ends, so that `threading.local` values of callables survive from call to call.
 ///
-/// The constructor throws FailedPreconditionError while the interpreter shuts down.
+/// The constructor throws FailedPreconditionError while the interpreter shuts down. Where `is_left_behind`,
+/// it throws on threads of the library, and other threads sleep there until the process ends.
 class GilScope {
  public:
   GilScope();
@@ -65,5 +66,13 @@ std::int64_t gil_turns() noexcept;
 
 /// Threads of the library in this process that have run Python code and have not ended.
 int python_threads() noexcept;
+
+/// Whether another thread is inside Python code that the library has called.
+bool others_run_python() noexcept;
+
+/// Sleeps until the process ends where `is_left_behind`: for daemon threads where a call begins or ends.
+/// Python would end them the next time they take the GIL, and an exception would only be printed. REQUIRES:
+/// the GIL.
+void park_daemon() noexcept;
 
 }  // namespace torch_distinput

@@ -14,6 +14,12 @@ bool interpreter_alive() noexcept;
 /// Sleeps until the process ends.
 [[noreturn]] void park_thread() noexcept;
 
+/// This thread begins to end Python, which has joined all other threads but daemons.
+void begin_shutdown() noexcept;
+
+/// Whether Python shuts down, and this is another thread than the one that ends it.
+bool is_left_behind() noexcept;
+
 /// Runs `call`, Python code that may release the GIL for a while. During its shutdown the interpreter ends a
 /// thread that wants the GIL back by unwinding its stack. C++ frames above would then use Python without the
 /// GIL, so such a thread sleeps here until the process ends.

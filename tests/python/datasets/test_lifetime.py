@@ -89,6 +89,31 @@ def test_daemon_threads_that_go_on_at_exit_print_nothing():
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+def test_the_interpreter_exits_while_daemon_threads_run_functions():
+    """Python ends threads that want the GIL back during shutdown, which functions of torch do not live through."""
+    result = run_script(
+        """
+        import threading
+
+        started = threading.Semaphore(0)
+
+        def read(dataset):
+            while True:
+                for _ in dataset:
+                    started.release()
+
+        numbers = tdi.Dataset.range(50)
+        parallel = numbers.map(lambda x: x + 1, num_parallel_calls=2)
+        distributed = tdi.MirroredStrategy(["cpu"]).distribute_dataset(parallel.batch(2))
+        for dataset in (numbers.map(lambda x: x + 1), parallel.prefetch(2), distributed) * 2:
+            threading.Thread(target=read, args=(dataset,), daemon=True).start()
+        for _ in range(500):
+            started.acquire()
+        """
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_an_exception_that_holds_its_iterator_is_collected():
     class Failure(Exception):
         pass
@@ -198,12 +223,14 @@ def test_the_interpreter_exits_in_the_middle_of_an_epoch(blocked):
         import threading
         import torch
 
-        never = threading.Event()
+        waiting, never = threading.Event(), threading.Event()
 
         def rows():
             try:
                 yield 0
-                never.wait() if {blocked} else None
+                if {blocked}:
+                    waiting.set()
+                    never.wait()
                 yield from range(10**9)
             finally:
                 print("closed", flush=True)
@@ -214,6 +241,7 @@ def test_the_interpreter_exits_in_the_middle_of_an_epoch(blocked):
         native = iter(tdi.Dataset.range(10**9).batch(4))
         for iterator in (generator, busy, native):
             next(iterator)
+        waiting.wait() if {blocked} else None
         print("end", flush=True)
         """
     )

@@ -221,8 +221,8 @@ def test_what_has_no_known_lengths_is_packed_in_sequence():
 def test_token_files_are_packed_with_random_access(tmp_path):
     lists = documents_of([5, 0, 17, 3, 1, 9, 30], 1)
     names = [
-        write_megatron(tmp_path / "a", [[tokens] for tokens in lists[:4]]),
-        write_megatron(tmp_path / "b", [[tokens] for tokens in lists[4:]]),
+        write_megatron(tmp_path / "a", [[document] for document in lists[:4]]),
+        write_megatron(tmp_path / "b", [[document] for document in lists[4:]]),
     ]
     rows = tdi.TokenDataset(names, None, None).pack(8, pad_id=PAD)
     assert has_random_access(rows)
