@@ -11,7 +11,7 @@ import pytest
 import torch
 from format_datasets import files
 from hypothesis import given, strategies
-from processes import library_threads
+from processes import library_threads_end
 
 import torch_distinput as tdi
 
@@ -131,7 +131,7 @@ def test_a_pipeline_that_calls_its_owner_is_freed_with_it(make):
         alive.append(weakref.ref(owner))
         del owner
     assert all(collected(one) for one in alive)
-    assert library_threads() == []
+    assert library_threads_end()
 
 
 @pytest.mark.parametrize("make", CYCLES.values(), ids=CYCLES.keys())

@@ -50,6 +50,14 @@ def library_threads():
     return [name for name in names if name in ("tdi-interleave", "tdi-pool", "tdi-map", "tdi-prefetch")]
 
 
+def library_threads_end(within=20):
+    """Whether they have ended within so many seconds: who drops an iterator waits for a second at most."""
+    deadline = time.monotonic() + within
+    while library_threads() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return library_threads() == []
+
+
 @contextlib.contextmanager
 def ctrl_c_ends(after):
     """Expects that the body is ended by a Ctrl-C that comes after so many seconds."""
