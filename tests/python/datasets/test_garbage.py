@@ -11,7 +11,7 @@ import pytest
 import torch
 from format_datasets import files
 from hypothesis import given, strategies
-from processes import library_threads_end
+from processes import library_threads
 
 import torch_distinput as tdi
 
@@ -77,12 +77,17 @@ def closed(iterator):
     return iterator
 
 
-def collected(alive):
-    """Whether `alive` is freed. A call on another thread is a reference, so this may take more collections."""
+def becomes_true(condition):
+    """Collects until it is. A call on another thread is a reference, so this may take more collections; one that began
+    when the weak references were gone already keeps an object for the next."""
     deadline = time.monotonic() + 10
-    while alive() is not None and time.monotonic() < deadline:
+    while not condition() and time.monotonic() < deadline:
         gc.collect()
-    return alive() is None
+    return condition()
+
+
+def collected(alive):
+    return becomes_true(lambda: alive() is None)
 
 
 CYCLES = {
@@ -131,7 +136,7 @@ def test_a_pipeline_that_calls_its_owner_is_freed_with_it(make):
         alive.append(weakref.ref(owner))
         del owner
     assert all(collected(one) for one in alive)
-    assert library_threads_end()
+    assert becomes_true(lambda: library_threads() == [])
 
 
 @pytest.mark.parametrize("make", CYCLES.values(), ids=CYCLES.keys())
