@@ -536,6 +536,7 @@ def test_a_daemonic_process_runs_the_function_itself():
     process.start()
     pids, pid, explained = results.get()
     process.join()
+    process.close()
     results.close()
     assert pids == [pid] * 3 and explained
 
