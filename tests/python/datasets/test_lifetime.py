@@ -102,12 +102,17 @@ def test_the_interpreter_exits_while_daemon_threads_run_functions():
                 for _ in dataset:
                     started.release()
 
+        def add(x):  # takes longer than the rest of the shutdown, and is inside torch all the time
+            for _ in range(6_000):
+                x = x + 1
+            return x
+
         numbers = tdi.Dataset.range(50)
-        parallel = numbers.map(lambda x: x + 1, num_parallel_calls=2)
+        parallel = numbers.map(add, num_parallel_calls=2)
         distributed = tdi.MirroredStrategy(["cpu"]).distribute_dataset(parallel.batch(2))
-        for dataset in (numbers.map(lambda x: x + 1), parallel.prefetch(2), distributed) * 2:
+        for dataset in (numbers.map(add), parallel.prefetch(2), distributed):
             threading.Thread(target=read, args=(dataset,), daemon=True).start()
-        for _ in range(500):
+        for _ in range(6):
             started.acquire()
         """
     )
