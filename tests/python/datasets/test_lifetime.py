@@ -94,6 +94,7 @@ def test_the_interpreter_exits_while_daemon_threads_run_functions():
     result = run_script(
         """
         import threading
+        import torch
 
         started = threading.Semaphore(0)
 
@@ -107,10 +108,18 @@ def test_the_interpreter_exits_while_daemon_threads_run_functions():
                 x = x + 1
             return x
 
+        class Rows(torch.utils.data.Dataset):
+            def __len__(self):
+                return 50
+
+            def __getitem__(self, index):
+                return add(torch.tensor(index))
+
         numbers = tdi.Dataset.range(50)
         parallel = numbers.map(add, num_parallel_calls=2)
         distributed = tdi.MirroredStrategy(["cpu"]).distribute_dataset(parallel.batch(2))
-        for dataset in (numbers.map(add), parallel.prefetch(2), distributed):
+        loader = tdi.DataLoader(Rows(), 2)
+        for dataset in (numbers.map(add), parallel.prefetch(2), distributed, loader, loader):
             threading.Thread(target=read, args=(dataset,), daemon=True).start()
         for _ in range(6):
             started.acquire()
