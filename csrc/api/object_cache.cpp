@@ -32,12 +32,9 @@ std::vector<CachedObjectInfo> list_object_cache(const std::string& folder) {
   const CacheRootPtr root = open_cache(folder);
   std::vector<CachedObjectInfo> found;
   for (const CachedVersion& version : walk_cache(root->number())) {
-    const BlockOwner owner = owner_of(root->number(), version.folder).value_or(BlockOwner());
-    found.push_back({.url = owner.url,
-                     .tag = owner.tag,
-                     .size = owner.size,
-                     .bytes = version.bytes,
-                     .used = version.used});
+    const CacheKey of = owner_of(root->number(), version.folder).value_or(FileOwner()).key;
+    found.push_back(
+        {.url = of.url, .tag = of.tag, .size = of.size, .bytes = version.bytes, .used = version.used});
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.used > b.used; });
   return found;

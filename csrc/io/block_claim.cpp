@@ -1,45 +1,28 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/block_claim.h"
 
-#include <array>
 #include <cerrno>
-#include <cstdio>
-#include <new>
 #include <utility>
-#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
-#include "io/cache_walk.h"
 #include "io/file_bytes.h"
 #include "io/file_lock.h"
 
 namespace torch_distinput {
 namespace {
 
-/// The file `path`, whose folder may be removed while it is made. Where there are no locks, it must be new.
-Descriptor make_part(const CacheRoot& root, const CacheKey& key, const std::string& path) {
-  const int flags = root.is_shared() ? 0 : O_EXCL;
-  for (int tries = 0; tries < 8; ++tries) {
-    Descriptor file = root.open_file(path, flags);
-    // A process that was killed has not come to give the file its mode. One that lives finds that it is gone.
-    if (!file.open() && root.is_new_of_others(errno) && ::unlinkat(root.number(), path.c_str(), 0) == 0)
-      continue;
-    if (file.open() || errno != ENOENT) return file;
-    root.make_folder(key.folder.substr(0, 2));
-    root.make_folder(key.folder);
-  }
-  return Descriptor();
-}
-
 BlockClaim::State state_without_file(const CacheRoot& root, int code) {
   if (root.is_new_of_others(code)) return BlockClaim::State::kBusy;
   switch (code) {
-    case EEXIST:
+    case EWOULDBLOCK:
       return BlockClaim::State::kBusy;
+    case EEXIST:
+    case EISDIR:
+    case ELOOP:
+      return BlockClaim::State::kThere;
     case ENOSPC:
     case EDQUOT:
     case EMFILE:
@@ -50,63 +33,76 @@ BlockClaim::State state_without_file(const CacheRoot& root, int code) {
   }
 }
 
-/// Whether `path` is the name of the file with this inode.
-bool is_named(int root, const std::string& path, ::ino_t inode) {
-  struct ::stat status;
-  return ::fstatat(root, path.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_ino == inode;
+/// Whether `path` is the name of an open file.
+bool is_named(const CacheRoot& root, const std::string& path, int file) {
+  struct ::stat named;
+  struct ::stat opened;
+  return ::fstatat(root.number(), path.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         ::fstat(file, &opened) == 0 && named.st_ino == opened.st_ino;
 }
 
-/// Writes a file of two parts. In one call, as the kernel then keeps it in memory in large pieces, from which
-/// a reader copies faster.
-bool write_both(int file, std::span<const char> head, std::span<const char> bytes) {
-  const auto part = [](std::span<const char> of) { return ::iovec{const_cast<char*>(of.data()), of.size()}; };
-  const std::array parts{part(head), part(bytes)};
-  const ::ssize_t written = ::pwritev(file, parts.data(), static_cast<int>(parts.size()), 0);
-  if (written == static_cast<::ssize_t>(head.size() + bytes.size())) return true;
-  return write_at(file, head, 0) && write_at(file, bytes, head.size());
+/// Locks the place of a block; where there are no locks, that is the callers' business.
+bool lock_place(const CacheRoot& root, int file, const ByteRange& place) {
+  return !root.is_shared() || try_lock_range(file, place.offset, place.size);
 }
-
-bool is_there(int root, const std::string& path) { return ::faccessat(root, path.c_str(), F_OK, 0) == 0; }
 
 }  // namespace
 
 BlockClaim::State BlockClaim::take(const CacheRoot& root, const CacheLimits& limits, const CacheKey& key,
-                                   std::uint64_t number, std::optional<BlockClaim>& claim) {
-  const std::string path = block_path(key, number);
-  const std::string part = part_path(path);
-  Descriptor file = make_part(root, key, part);
-  struct ::stat status;
+                                   std::uint64_t block, std::optional<BlockClaim>& claim) {
+  const std::uint64_t number = file_of(block);
+  std::string path = file_path(key, number);
+  Descriptor file = open_or_make(root, limits, key, number);
   if (!file.open()) return state_without_file(root, errno);
-  if (::fstat(file.number(), &status) != 0) return State::kFailed;
-  if (root.is_shared() && !try_lock(file.number(), LOCK_EX))
-    return errno == EWOULDBLOCK ? State::kBusy : State::kFailed;
-  // Who had it before may have given the file its name, or removed it.
-  if (!is_named(root.number(), part, status.st_ino)) return State::kBusy;
-  BlockClaim taken(root, std::move(file), part, number, status.st_ino);
-  if (is_there(root.number(), path)) return State::kThere;
-  if (!take_room(root, limits, taken.file_.number(), block_file_bytes(key, number))) return State::kNoRoom;
+  if (read_block_head(file.number(), key, block)) return State::kThere;
+  const ByteRange place = place_in_file(block, key.size);
+  if (!lock_place(root, file.number(), place)) return is_locked_range(errno) ? State::kBusy : State::kFailed;
+  // From here on it is given up where it is not returned.
+  BlockClaim taken(root, std::move(file), std::move(path), block, place);
+  if (!is_named(root, taken.path_, taken.file_.number())) return State::kBusy;
+  // Who had the lock before may have written it.
+  if (read_block_head(taken.file_.number(), key, block)) {
+    taken.is_kept_ = true;
+    return State::kThere;
+  }
+  const std::optional<std::uint64_t> room = take_room(root, limits, taken.file_.number(), place);
+  if (!room) return State::kNoRoom;
+  taken.has_new_room_ = *room > 0;
   claim.emplace(std::move(taken));
   return State::kMine;
 }
 
-BlockClaim::~BlockClaim() {
+void BlockClaim::end() noexcept {
   if (!file_.open()) return;
-  if (!is_kept_) remove_file(root_, part_, inode_);
-  // Explicitly, because a child that was forked meanwhile has the descriptor, too.
-  ::flock(file_.number(), LOCK_UN);
+  if (!is_kept_) give_up();
+  unlock_range(file_.number(), 0, 0);
+  file_ = Descriptor();
+}
+
+/// Removes the file, too, where it has no blocks and nobody else is about to write some.
+void BlockClaim::give_up() noexcept {
+  if (has_new_room_) give_room(root_, file_.number(), place_);
+  if (!root_.is_shared() || !try_lock_range(file_.number(), 0, 0) || has_blocks(file_.number())) return;
+  struct ::stat status;
+  if (::fstat(file_.number(), &status) == 0) remove_file(root_, path_, status.st_ino);
 }
 
 bool BlockClaim::keep(const CacheKey& key, std::span<const char> bytes) noexcept {
-  try {
-    const std::vector<char> head = block_head(key, number_, bytes);
-    if (!write_both(file_.number(), head, bytes)) return false;
-    const std::string path = block_path(key, number_);
-    if (!is_named(root_.number(), part_, inode_)) return true;
-    is_kept_ = ::renameat(root_.number(), part_.c_str(), root_.number(), path.c_str()) == 0;
-    return is_kept_;
-  } catch (const std::bad_alloc&) {
-    return false;
+  is_kept_ =
+      write_at(file_.number(), bytes, place_.offset) && write_block_head(file_.number(), key, block_, bytes);
+  return is_kept_;
+}
+
+void remove_block(const CacheRoot& root, const CacheKey& key, std::uint64_t block) {
+  const std::string path = file_path(key, file_of(block));
+  const Descriptor file(::openat(root.number(), path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const ByteRange place = place_in_file(block, key.size);
+  if (!file.open() || !is_file_of(file.number(), key, file_of(block)) ||
+      !lock_place(root, file.number(), place)) {
+    return;
   }
+  remove_block_head(file.number(), block);
+  unlock_range(file.number(), place.offset, place.size);
 }
 
 }  // namespace torch_distinput

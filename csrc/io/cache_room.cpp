@@ -2,6 +2,7 @@
 #include "io/cache_room.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <ctime>
@@ -43,14 +44,17 @@ class LockedUsage {
   explicit LockedUsage(const CacheRoot& root)
       : root_(root), lock_(root.mutex()), file_(root.open_file("usage")) {
     locked_ = file_.open() && root.lock_usage(file_.number());
+    why_not_ = file_.open() ? EWOULDBLOCK : errno;
     if (!locked_) return;
     const bool is_right = read_at(file_.number(), bytes_of_object(now_), 0) && now_.magic == kUsageMagic &&
                           now_.check == check_of(now_);
     if (!is_right) now_ = {.bytes = bytes_of_all(walk_cache(root.number()))};
   }
 
-  /// Where it is false, another process was stopped while it held the lock.
+  /// Where it is false, another process was stopped while it held the lock, or the folder is gone.
   bool locked() const noexcept { return locked_; }
+  /// errno of that.
+  int why_not() const noexcept { return why_not_; }
   Usage& now() noexcept { return now_; }
   /// Writes what `now` has become.
   void save() noexcept {
@@ -76,6 +80,7 @@ class LockedUsage {
   std::unique_lock<std::mutex> lock_;
   Descriptor file_;
   bool locked_ = false;
+  int why_not_ = 0;
   Usage now_;
 };
 
@@ -89,14 +94,54 @@ bool fits(const CacheRoot& root, const CacheLimits& limits, std::uint64_t used, 
   return free >= bytes && free - bytes >= limits.least_free.value_or(all / 20);
 }
 
-/// Makes a file `bytes` long, with room on the disk where the file system can promise it.
-bool allocate(int file, std::uint64_t bytes) {
-  const auto size = static_cast<::off_t>(bytes);
+/// `fallocate` of a file that keeps its size.
+bool change_room(int file, int mode, const ByteRange& range) {
   int result;
   do {
-    result = ::fallocate(file, 0, 0, size);
+    result = ::fallocate(file, mode | FALLOC_FL_KEEP_SIZE, static_cast<::off_t>(range.offset),
+                         static_cast<::off_t>(range.size));
   } while (result != 0 && errno == EINTR);
-  return (result == 0 || errno == EOPNOTSUPP) && ::ftruncate(file, size) == 0;
+  return result == 0;
+}
+
+std::uint64_t room_of(int file) {
+  struct ::stat status;
+  return ::fstat(file, &status) == 0 ? on_disk(status) : 0;
+}
+
+/// Opens a file that is there and right.
+Descriptor open_right(const CacheRoot& root, const CacheKey& key, std::uint64_t number) {
+  const std::string path = file_path(key, number);
+  Descriptor file(::openat(root.number(), path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct ::stat status;
+  const bool is_right = file.open() && ::fstat(file.number(), &status) == 0 && root.trusts(status) &&
+                        is_file_of(file.number(), key, number);
+  return is_right ? std::move(file) : Descriptor();
+}
+
+/// Makes a file without blocks, whose folder may be removed meanwhile.
+Descriptor make_file(const CacheRoot& root, const CacheKey& key, std::uint64_t number) {
+  const std::string path = file_path(key, number);
+  Descriptor file;
+  for (int tries = 0; tries < 8 && !file.open(); ++tries) {
+    file = root.open_file(path, O_EXCL);
+    if (file.open() || errno != ENOENT) break;
+    root.make_folder(key.folder.substr(0, 2));
+    root.make_folder(key.folder);
+  }
+  if (!file.open()) return file;
+  const std::array<char, kFileHead> head = file_head(key, number);
+  // With room of its own: the system counts what it has not placed yet in other ways.
+  if ((change_room(file.number(), 0, {0, kFileHead}) || errno == EOPNOTSUPP) &&
+      write_at(file.number(), head, 0) &&
+      ::ftruncate(file.number(), static_cast<::off_t>(file_bytes(key, number))) == 0) {
+    return file;
+  }
+  const int why = errno;
+  ::unlinkat(root.number(), path.c_str(), 0);
+  file = Descriptor();
+  errno = why;
+  return file;
 }
 
 bool used_before(const CachedVersion& a, const CachedVersion& b) { return a.used < b.used; }
@@ -122,20 +167,58 @@ std::vector<CachedVersion> unwanted(std::vector<CachedVersion> versions, std::in
 
 }  // namespace
 
-bool take_room(const CacheRoot& root, const CacheLimits& limits, int file, std::uint64_t bytes) {
+Descriptor open_or_make(const CacheRoot& root, const CacheLimits& limits, const CacheKey& key,
+                        std::uint64_t number) {
+  Descriptor file = open_right(root, key, number);
+  if (file.open()) return file;
+  // With the lock, nobody else is about to make it: one that is not right was damaged, or is of a process
+  // that was killed.
   LockedUsage usage(root);
+  file = open_right(root, key, number);
+  if (file.open()) return file;
+  if (!usage.locked()) {
+    errno = usage.why_not();
+    return file;
+  }
+  const std::string path = file_path(key, number);
   struct ::stat status;
-  if (!usage.locked() || ::fstat(file, &status) != 0) return false;
-  // What a process that was killed has left is counted.
-  const std::uint64_t counted = on_disk(status);
-  const std::uint64_t more = on_disk(bytes) - std::min(on_disk(bytes), counted);
-  if (!fits(root, limits, usage.now().bytes, more)) return false;
+  if (::fstatat(root.number(), path.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+      ::unlinkat(root.number(), path.c_str(), 0) == 0) {
+    usage.give(on_disk(status));
+  }
+  if (!fits(root, limits, usage.now().bytes, kFileHead)) {
+    errno = ENOSPC;
+    return file;
+  }
+  file = make_file(root, key, number);
+  const int why = errno;
+  if (file.open()) usage.now().bytes += room_of(file.number());
+  usage.save();
+  errno = why;
+  return file;
+}
+
+std::optional<std::uint64_t> take_room(const CacheRoot& root, const CacheLimits& limits, int file,
+                                       const ByteRange& range) {
+  LockedUsage usage(root);
+  if (!usage.locked() || !fits(root, limits, usage.now().bytes, on_disk(range.size))) return std::nullopt;
+  const std::uint64_t before = room_of(file);
+  const bool is_promised = change_room(file, 0, range);
+  const bool cannot_promise = !is_promised && errno == EOPNOTSUPP;
+  const std::uint64_t after = room_of(file);
+  const std::uint64_t more = cannot_promise ? on_disk(range.size) : after - std::min(after, before);
   usage.now().bytes += more;
   usage.save();
-  if (allocate(file, bytes)) return true;
-  usage.give(more);
+  if (cannot_promise) return 0;
+  return is_promised ? std::optional(more) : std::nullopt;
+}
+
+void give_room(const CacheRoot& root, int file, const ByteRange& range) {
+  LockedUsage usage(root);
+  const std::uint64_t before = room_of(file);
+  if (!change_room(file, FALLOC_FL_PUNCH_HOLE, range) || !usage.locked()) return;
+  usage.give(before - std::min(before, room_of(file)));
   usage.save();
-  return false;
 }
 
 void remove_file(const CacheRoot& root, const std::string& path, ::ino_t inode) {
@@ -156,7 +239,7 @@ void make_room(const CacheRoot& root, const CacheLimits& limits, std::uint64_t b
   if (!usage.locked() || (usage.now().swept <= now && now - usage.now().swept < kBetweenSweeps)) return;
   usage.now().swept = now;
   const std::vector<CachedVersion> versions = usage.recount();
-  for (const CachedVersion& version : versions) usage.give(remove_left_parts(root.number(), version.folder));
+  for (const CachedVersion& version : versions) usage.give(remove_left(root.number(), version.folder));
   for (const CachedVersion& version : unwanted(versions, now)) {
     if (fits(root, limits, usage.now().bytes, bytes)) break;
     usage.give(remove_version(root.number(), version.folder));
@@ -169,7 +252,7 @@ std::uint64_t trim_room(const CacheRoot& root, std::uint64_t most) {
   if (!usage.locked()) return usage.now().bytes;
   std::vector<CachedVersion> versions = usage.recount();
   std::sort(versions.begin(), versions.end(), used_before);
-  for (const CachedVersion& version : versions) usage.give(remove_left_parts(root.number(), version.folder));
+  for (const CachedVersion& version : versions) usage.give(remove_left(root.number(), version.folder));
   for (const CachedVersion& version : versions) {
     if (usage.now().bytes <= most) break;
     usage.give(remove_version(root.number(), version.folder));

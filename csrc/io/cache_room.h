@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "base/descriptor.h"
+#include "io/cache_key.h"
 #include "io/cache_limits.h"
 #include "io/cache_root.h"
+#include "remote/http.h"
 
 /// \file
 /// How much a cache takes of its file system. All processes count in one file, `usage`, which they lock for
@@ -14,10 +18,17 @@
 
 namespace torch_distinput {
 
-/// Gives `file`, which is new or was left by a process that was killed, `bytes` bytes on the disk. False
-/// where the limits or the disk do not allow it.
-bool take_room(const CacheRoot& root, const CacheLimits& limits, int file, std::uint64_t bytes);
-/// Removes a file of a block. `inode`, unless 0: if it is still this one.
+/// Opens file `number` of an object for writing; makes it where there is none, or none that is right. Not
+/// open where there is no room (errno ENOSPC), or the system refuses (errno).
+Descriptor open_or_make(const CacheRoot& root, const CacheLimits& limits, const CacheKey& key,
+                        std::uint64_t number);
+/// Gives `range` of an open file room on the disk. nullopt where the limits or the disk do not allow it, else
+/// the bytes of it that had none before, as far as that is known.
+std::optional<std::uint64_t> take_room(const CacheRoot& root, const CacheLimits& limits, int file,
+                                       const ByteRange& range);
+/// Takes the room of a range of an open file away, of which nobody has read bytes.
+void give_room(const CacheRoot& root, int file, const ByteRange& range);
+/// Removes a file. `inode`, unless 0: if it is still this one.
 void remove_file(const CacheRoot& root, const std::string& path, ::ino_t inode = 0);
 /// Bytes that the cache takes, as it was counted.
 std::uint64_t used_room(const CacheRoot& root);

@@ -161,13 +161,16 @@ CacheRootPtr CacheRoot::open(const std::string& folder, bool make) {
   return !root->is_writable_ || root->has_locks() ? root : root->make_alone();
 }
 
-/// Whether a lock of one descriptor keeps others out. Another process may hold it at this moment.
+/// Whether locks of one descriptor, of the file and of a range, keep others out. Another process may hold it
+/// at this moment.
 bool CacheRoot::has_locks() const {
   const Descriptor first = open_file(kUsageFile);
   const Descriptor second = open_file(kUsageFile);
   if (!first.open() || !second.open()) refuse(path_, text_of_error(errno));
   if (!try_lock(first.number(), LOCK_EX)) return errno == EWOULDBLOCK;
-  return !try_lock(second.number(), LOCK_EX) && errno == EWOULDBLOCK;
+  if (try_lock(second.number(), LOCK_EX) || errno != EWOULDBLOCK) return false;
+  if (!try_lock_range(first.number(), 0, 0)) return is_locked_range(errno);
+  return !try_lock_range(second.number(), 0, 0) && is_locked_range(errno);
 }
 
 CacheRootPtr CacheRoot::make_alone() const {

@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-#include "io/cache_block.h"
+#include "io/cache_file.h"
 
 namespace torch_distinput {
 
@@ -15,26 +15,24 @@ namespace torch_distinput {
 struct CachedVersion {
   std::string folder;       ///< as that of its key
   std::uint64_t bytes = 0;  ///< that its files take
-  std::int64_t used = 0;    ///< when it was opened last, or a block was added, in seconds since 1970
+  std::int64_t used = 0;    ///< when it was opened last, or a file was added, in seconds since 1970
 };
 
 /// All that the cache whose folder is open as `root` has, in any order. Other files are passed over.
 std::vector<CachedVersion> walk_cache(int root);
-/// Whose bytes lie in a folder of `walk_cache`; nullopt where no block of it tells.
-std::optional<BlockOwner> owner_of(int root, const std::string& folder);
-/// Removes its files, but for blocks that processes are about to write. Returns the bytes that it gave back.
+/// Whose bytes lie in a folder of `walk_cache`; nullopt where no file of it tells.
+std::optional<FileOwner> owner_of(int root, const std::string& folder);
+/// Removes its files, but for those that processes are about to write to. Returns the bytes that it gave
+/// back.
 std::uint64_t remove_version(int root, const std::string& folder);
 
-/// Removes what processes that were killed were about to write. Returns the bytes that it gave back.
-std::uint64_t remove_left_parts(int root, const std::string& folder);
+/// Takes room away that processes which were killed have left without bytes. Returns what it gave back.
+std::uint64_t remove_left(int root, const std::string& folder);
 
-/// What a file of `bytes` bytes takes of most file systems.
+/// What `bytes` bytes take of most file systems.
 inline std::uint64_t on_disk(std::uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
-inline std::uint64_t on_disk(const struct ::stat& status) {
-  return on_disk(static_cast<std::uint64_t>(status.st_size));
-}
-
-/// The file in which the block of `path` is written.
-inline std::string part_path(const std::string& path) { return path + ".part"; }
+/// What the head and the blocks of a file take. What the file system takes beside them, to find them, is left
+/// out: it changes while nobody writes.
+std::uint64_t on_disk(const struct ::stat& status);
 
 }  // namespace torch_distinput

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 
 #include "base/stage.h"
-#include "io/cache_walk.h"
 #include "remote/ahead_ledger.h"
 #include "remote/announced_requests.h"
 #include "remote/range_plan.h"
@@ -122,11 +121,10 @@ bool CachedObject::is_there(const CacheRoot& root, std::uint64_t block) {
     const std::lock_guard lock(window.mutex);
     if (block < window.seen.size() && window.seen[block]) return true;
   }
-  struct ::stat status;
-  if (cache_.open_blocks().get(key_, block) == nullptr &&
-      ::fstatat(root.number(), block_path(key_, block).c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
-    return false;
-  }
+  CacheFilePtr file;
+  const CacheFile::State state = open_file(root, file_of(block), file);
+  if (state == CacheFile::State::kDamaged && root.is_writable()) remove_damaged(root, block, nullptr);
+  if (state != CacheFile::State::kThere || !file->has(block)) return false;
   note_seen(block, true);
   return true;
 }
@@ -186,10 +184,10 @@ void CachedObject::read_block(std::uint64_t block, std::span<char> into, std::ui
   for (int damaged = 0; damaged < kMostDamaged;) {
     const CacheRoot* const root = cache_.root();
     if (root == nullptr) break;
-    const CacheBlock::State kept = read_kept(*root, block, into, offset);
-    if (kept == CacheBlock::State::kThere) return;
-    if (kept == CacheBlock::State::kUnreadable) break;
-    if (kept == CacheBlock::State::kDamaged) ++damaged;
+    const CacheFile::State kept = read_kept(*root, block, into, offset);
+    if (kept == CacheFile::State::kThere) return;
+    if (kept == CacheFile::State::kUnreadable) break;
+    if (kept == CacheFile::State::kDamaged) ++damaged;
     if (read_coming(block, into, offset, poll)) return;
     const BlockClaim::State state = begin_fill(block, /*is_ahead=*/false);
     if (state == BlockClaim::State::kNoRoom || state == BlockClaim::State::kFailed) break;
@@ -205,29 +203,43 @@ void CachedObject::read_block(std::uint64_t block, std::span<char> into, std::ui
   origin_->read(into, offset, poll);
 }
 
+/// Opens a file of the cache, unless it is open.
+CacheFile::State CachedObject::open_file(const CacheRoot& root, std::uint64_t number, CacheFilePtr& file) {
+  OpenFiles& files = cache_.open_files();
+  file = files.get(key_, number);
+  if (file != nullptr) return CacheFile::State::kThere;
+  const CacheFile::State state = CacheFile::open(root, key_, number, file);
+  if (state == CacheFile::State::kThere) files.put(key_, file);
+  return state;
+}
+
 /// Reads a block of the cache. What is damaged is removed.
-CacheBlock::State CachedObject::read_kept(const CacheRoot& root, std::uint64_t block, std::span<char> into,
-                                          std::uint64_t offset) {
-  OpenBlocks& blocks = cache_.open_blocks();
-  CacheBlockPtr kept = blocks.get(key_, block);
-  const bool is_new = kept == nullptr;
-  if (is_new) {
-    const CacheBlock::State state = CacheBlock::open(root, key_, block, kept);
-    if (state == CacheBlock::State::kNone) note_seen(block, false);
-    if (state == CacheBlock::State::kNone || state == CacheBlock::State::kUnreadable) return state;
-  }
-  ReadCounts& counts = ReadCounts::of_process();
-  if (kept && kept->read(into, offset)) {
-    if (is_new) blocks.put(key_, std::move(kept));
-    counts.cached.add(static_cast<std::int64_t>(into.size()));
+CacheFile::State CachedObject::read_kept(const CacheRoot& root, std::uint64_t block, std::span<char> into,
+                                         std::uint64_t offset) {
+  CacheFilePtr file;
+  CacheFile::State state = open_file(root, file_of(block), file);
+  if (state == CacheFile::State::kThere) state = file->read(into, offset);
+  if (state == CacheFile::State::kThere) {
+    ReadCounts::of_process().cached.add(static_cast<std::int64_t>(into.size()));
     note_object_read();
-    return CacheBlock::State::kThere;
+  } else {
+    note_seen(block, false);
   }
-  counts.damaged_blocks.add();
-  note_seen(block, false);
-  blocks.remove(key_, block);
-  if (root.is_writable()) remove_file(root, block_path(key_, block));
-  return CacheBlock::State::kDamaged;
+  if (state == CacheFile::State::kDamaged) remove_damaged(root, block, file);
+  return state;
+}
+
+/// Removes a block of `file`, or, where that is null, the file that cannot be opened.
+void CachedObject::remove_damaged(const CacheRoot& root, std::uint64_t block, const CacheFilePtr& file) {
+  ReadCounts::of_process().damaged_blocks.add();
+  const std::uint64_t number = file_of(block);
+  cache_.open_files().remove(key_, number);
+  if (!root.is_writable()) return;
+  if (file != nullptr) {
+    remove_block(root, key_, block);
+  } else {
+    remove_file(root, file_path(key_, number));
+  }
 }
 
 /// Reads bytes of a block that this process gets; false where it does not.
@@ -306,14 +318,11 @@ void CachedObject::finish(std::uint64_t block, std::span<const char> bytes) noex
     if (found == window.fills.end() || std::exchange(found->second->is_ending, true)) return;
     fill = found->second;
   }
-  if (!bytes.empty()) {
-    if (fill->claim->keep(key_, bytes)) {
-      ReadCounts::of_process().cached_blocks.add();
-    } else {
-      cache_.turn_off("a block cannot be written to " + cache_.folder());
-    }
+  if (cache_.end(key_, block, fill->claim, bytes)) {
+    ReadCounts::of_process().cached_blocks.add();
+  } else if (!bytes.empty()) {
+    cache_.turn_off("a block cannot be written to " + cache_.folder());
   }
-  cache_.end(fill->claim);
   bool is_last = false;
   {
     const std::lock_guard lock(window.mutex);

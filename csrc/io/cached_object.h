@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/of_process.h"
-#include "io/cache_block.h"
+#include "io/cache_file.h"
 #include "io/cache_key.h"
 #include "io/disk_cache.h"
 #include "remote/ahead_claim.h"
@@ -37,7 +37,7 @@ class CachedObject final : public OpenObject, public std::enable_shared_from_thi
   /// A block that this process gets and keeps.
   struct Fill {
     std::shared_ptr<CachedObject> owner;  ///< lives until it is over
-    std::optional<BlockClaim> claim;
+    std::shared_ptr<BlockClaim> claim;
     std::vector<char> bytes;
     ByteSet missing;
     int readers = 0;  ///< that read it as it comes
@@ -56,11 +56,13 @@ class CachedObject final : public OpenObject, public std::enable_shared_from_thi
   void note_use() const noexcept;
   bool is_there(const CacheRoot& root, std::uint64_t block);
   void note_seen(std::uint64_t block, bool is_there);
+  CacheFile::State open_file(const CacheRoot& root, std::uint64_t number, CacheFilePtr& file);
+  void remove_damaged(const CacheRoot& root, std::uint64_t block, const CacheFilePtr& file);
   BlockClaim::State begin_fill(std::uint64_t block, bool is_ahead);
   void ask_for(std::span<const ByteRange> blocks);
   void read_block(std::uint64_t block, std::span<char> into, std::uint64_t offset, const Poll& poll);
-  CacheBlock::State read_kept(const CacheRoot& root, std::uint64_t block, std::span<char> into,
-                              std::uint64_t offset);
+  CacheFile::State read_kept(const CacheRoot& root, std::uint64_t block, std::span<char> into,
+                             std::uint64_t offset);
   bool read_coming(std::uint64_t block, std::span<char> into, std::uint64_t offset, const Poll& poll);
   void take(const RangeTransfer& transfer) noexcept;
   void take(std::uint64_t block, Fill& fill, const RangeTransfer& transfer) noexcept;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -23,7 +24,7 @@ DiskCache::DiskCache(std::string folder, CacheLimits limits) : folder_(std::move
 
 /// `most`, or a quarter of those that the process may open: for blocks that it gets at a time, and for those
 /// that it has read.
-std::size_t DiskCache::open_files(std::size_t most) {
+std::size_t DiskCache::file_limit(std::size_t most) {
   ::rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return 64;
   return static_cast<std::size_t>(std::clamp<::rlim_t>(files.rlim_cur / 4, 8, most));
@@ -98,35 +99,47 @@ CacheView DiskCache::view() {
   return view;
 }
 
-BlockClaim::State DiskCache::claim(const CacheKey& key, std::uint64_t number, bool is_ahead,
-                                   std::optional<BlockClaim>& claim) {
+BlockClaim::State DiskCache::claim(const CacheKey& key, std::uint64_t block, bool is_ahead,
+                                   std::shared_ptr<BlockClaim>& claim) {
   const CacheRoot* const root = this->root();
   if (root == nullptr) return BlockClaim::State::kFailed;
   if (!root->is_writable()) return BlockClaim::State::kNoRoom;
   Opened& opened = opened_.get();
+  if (is_full(opened)) return BlockClaim::State::kNoRoom;
+  const std::pair name(key.digest, block);
   {
     const std::lock_guard lock(opened.mutex);
-    if (is_ahead && opened.claims.size() >= open_files(kMostClaims)) return BlockClaim::State::kBusy;
+    const bool is_too_many = is_ahead && opened.claims.size() >= file_limit(kMostClaims);
+    if (is_too_many || !opened.claims.emplace(name, nullptr).second) return BlockClaim::State::kBusy;
   }
-  if (is_full(opened)) return BlockClaim::State::kNoRoom;
-  const BlockClaim::State state = BlockClaim::take(*root, limits_, key, number, claim);
-  if (state == BlockClaim::State::kNoRoom) find_full(*root, opened, block_file_bytes(key, number));
-  if (state == BlockClaim::State::kFailed)
-    turn_off(folder_ + " cannot be written to: " + std::generic_category().message(errno));
-  if (state == BlockClaim::State::kMine) {
+  std::optional<BlockClaim> taken;
+  const BlockClaim::State state = BlockClaim::take(*root, limits_, key, block, taken);
+  const int why = errno;
+  {
     const std::lock_guard lock(opened.mutex);
-    opened.claims.emplace(claim->part(), claim->inode());
+    if (taken) {
+      claim = opened.claims[name] = std::make_shared<BlockClaim>(*std::move(taken));
+    } else {
+      opened.claims.erase(name);
+    }
   }
+  if (state == BlockClaim::State::kNoRoom) find_full(*root, opened, place_in_file(block, key.size).size);
+  if (state == BlockClaim::State::kFailed)
+    turn_off(folder_ + " cannot be written to: " + std::generic_category().message(why));
   return state;
 }
 
-void DiskCache::end(std::optional<BlockClaim>& claim) {
+bool DiskCache::end(const CacheKey& key, std::uint64_t block, std::shared_ptr<BlockClaim>& claim,
+                    std::span<const char> bytes) noexcept {
   Opened& opened = opened_.get();
-  {
-    const std::lock_guard lock(opened.mutex);
-    opened.claims.erase(claim->part());
-  }
+  const std::shared_lock keeping(opened.keeping);
+  if (opened.is_over) return true;  // `abandon` has given it up
+  const bool is_kept = !bytes.empty() && claim->keep(key, bytes);
+  claim->end();
   claim.reset();
+  const std::lock_guard lock(opened.mutex);
+  opened.claims.erase({key.digest, block});
+  return is_kept;
 }
 
 bool DiskCache::may_wait() {
@@ -152,9 +165,13 @@ void DiskCache::post(const std::function<void()>& task) {
 void DiskCache::abandon() noexcept {
   Opened* const opened = opened_.known();
   if (opened == nullptr) return;
+  const std::lock_guard keeping(opened->keeping);
   const std::lock_guard lock(opened->mutex);
+  opened->is_over = true;
   if (opened->root == nullptr) return;
-  for (const auto& [part, inode] : opened->claims) remove_file(*opened->root, part, inode);
+  for (const auto& [name, claim] : opened->claims) {
+    if (claim != nullptr) claim->end();
+  }
   opened->claims.clear();
   opened->root->remove_own();
 }

@@ -5,16 +5,19 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <optional>
+#include <shared_mutex>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "base/of_process.h"
 #include "io/block_claim.h"
 #include "io/cache_keeper.h"
 #include "io/cache_room.h"
 #include "io/cache_root.h"
-#include "io/open_blocks.h"
+#include "io/open_files.h"
 
 namespace torch_distinput {
 
@@ -46,14 +49,16 @@ class DiskCache {
   CacheView view();
 
   /// `BlockClaim::take`, for a block that is to be kept soon: the claim ends with the process at the latest.
-  /// kBusy also where this process has too many of them and nobody waits for the block (`is_ahead`); kNoRoom
-  /// for a second after the last time, and where the cache is for reading only.
-  BlockClaim::State claim(const CacheKey& key, std::uint64_t number, bool is_ahead,
-                          std::optional<BlockClaim>& claim);
-  /// Ends a claim of `claim`.
-  void end(std::optional<BlockClaim>& claim);
-  /// The blocks that were read last.
-  OpenBlocks& open_blocks() { return opened_.get().blocks; }
+  /// kBusy also where this process has a claim of it, or too many and nobody waits for the block
+  /// (`is_ahead`); kNoRoom for a second after the last time, and where the cache is for reading only.
+  BlockClaim::State claim(const CacheKey& key, std::uint64_t block, bool is_ahead,
+                          std::shared_ptr<BlockClaim>& claim);
+  /// `BlockClaim::keep`, unless the process ends. Without bytes it is given up. Ends the claim. False where
+  /// the block was not kept.
+  bool end(const CacheKey& key, std::uint64_t block, std::shared_ptr<BlockClaim>& claim,
+           std::span<const char> bytes) noexcept;
+  /// The files that were read last.
+  OpenFiles& open_files() { return opened_.get().files; }
   /// Whether to wait for blocks that other processes get: not for a minute after `waited_in_vain`, as that
   /// one may stand still and have claimed many.
   bool may_wait();
@@ -77,18 +82,20 @@ class DiskCache {
     bool told_full = false;  ///< that there is no room
     std::chrono::steady_clock::time_point full_until{};
     std::chrono::steady_clock::time_point alone_until{};
-    std::map<std::string, ::ino_t> claims;
-    OpenBlocks blocks{open_files(kMostRead)};
+    std::map<std::pair<Sha256, std::uint64_t>, std::shared_ptr<BlockClaim>> claims;  ///< by object and block
+    std::shared_mutex keeping;  ///< shared while a block is written
+    bool is_over = false;       ///< the process ends
+    OpenFiles files{file_limit(kMostRead)};
     CacheKeeper keeper;
   };
-  static std::size_t open_files(std::size_t most);
+  static std::size_t file_limit(std::size_t most);
   static void tell(const std::string& line);
   bool is_full(Opened& opened) const;
   void find_full(const CacheRoot& root, Opened& opened, std::uint64_t bytes);
 
   /// As many as keep a fast link busy.
   static constexpr std::size_t kMostClaims = 512;
-  /// 1 GiB.
+  /// 16 GiB.
   static constexpr std::size_t kMostRead = 4096;
   static inline std::atomic<void (*)(const std::string&)> teller = nullptr;
 

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <functional>
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,8 +39,11 @@ class BlockClaims : public InCache {
     ::close(pipe[1]);
   }
 
-  static void overwrite(const std::string& path, const std::string& bytes) {
-    std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << bytes;
+  /// Writes to the place of a block.
+  void overwrite(std::uint64_t block, const std::string& bytes) const {
+    std::fstream file(path_of(key_, 0), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(place_in_file(block, object_.size()).offset));
+    file << bytes;
   }
 
   const std::string object_ = random_text(kCacheBlock + 1'000);
@@ -72,25 +76,76 @@ TEST_F(BlockClaims, EndWithTheProcessInEachOfItsStates) {
   };
   const auto writing = [&] {
     claimed();
-    overwrite(path_of(key_, 0) + ".part", object_.substr(0, 1'000));
+    overwrite(0, object_.substr(0, 1'000));
   };
   const auto whole = [&] {
     claimed();
-    const std::string bytes = part_of(object_, 0);
-    const std::vector<char> head = block_head(key_, 0, bytes);
-    overwrite(path_of(key_, 0) + ".part", std::string(head.begin(), head.end()) + bytes);
+    overwrite(0, part_of(object_, 0));
+  };
+  const auto head_torn = [&] {
+    whole();
+    const int file = ::open(path_of(key_, 0).c_str(), O_RDWR);
+    write_block_head(file, key_, 0, part_of(object_, 0));
+    ::pwrite(file, "torn", 4, 2048 + 40);
   };
   for (const std::function<void()>& state :
-       {std::function<void()>(claimed), std::function<void()>(writing), std::function<void()>(whole)}) {
+       {std::function<void()>(claimed), std::function<void()>(writing), std::function<void()>(whole),
+        std::function<void()>(head_torn)}) {
     kill_after(state);
     EXPECT_EQ(files().size(), 1u);
-    CacheBlockPtr block;
-    EXPECT_EQ(open(key_, 0, block), CacheBlock::State::kNone);
+    EXPECT_FALSE(has(key_, object_, 0));
+    ASSERT_TRUE(keep(key_, object_, 1));
     ASSERT_TRUE(keep(key_, object_, 0));
-    ASSERT_EQ(open(key_, 0, block), CacheBlock::State::kThere);
+    EXPECT_TRUE(has(key_, object_, 0) && has(key_, object_, 1));
     EXPECT_EQ(used_room(*root_), bytes_of_files());
     EXPECT_EQ(files(), std::vector{path_of(key_, 0)});
-    remove_file(*root_, block_path(key_, 0));
+    remove_file(*root_, file_path(key_, 0));
+  }
+}
+
+TEST_F(BlockClaims, GiveTheirRoomBack) {
+  ASSERT_TRUE(keep(key_, object_, 1));
+  const std::uint64_t before = used_room(*root_);
+  std::optional<BlockClaim> claim;
+  ASSERT_EQ(take(key_, 0, claim), ClaimState::kMine);
+  EXPECT_EQ(used_room(*root_), before + kCacheBlock);
+  EXPECT_EQ(used_room(*root_), bytes_of_files());
+  claim.reset();
+  EXPECT_EQ(used_room(*root_), before);
+  EXPECT_EQ(used_room(*root_), bytes_of_files());
+  EXPECT_TRUE(has(key_, object_, 1));
+}
+
+TEST_F(BlockClaims, KeepTheBytesOfABlockThatIsWrittenAnew) {
+  ASSERT_TRUE(keep(key_, object_, 0) && keep(key_, object_, 1));
+  CacheFilePtr file;
+  ASSERT_EQ(open(key_, 0, file), CacheFile::State::kThere);
+  std::string bytes(1'000, '\0');
+  ASSERT_EQ(file->read(bytes, 0), CacheFile::State::kThere);
+  remove_block(*root_, key_, 0);
+  EXPECT_FALSE(has(key_, object_, 0));
+  EXPECT_TRUE(has(key_, object_, 1));
+  std::optional<BlockClaim> claim;
+  ASSERT_EQ(take(key_, 0, claim), ClaimState::kMine);
+  remove_block(*root_, key_, 0);  // not while somebody writes it
+  claim.reset();
+  // Who reads it may not have seen yet that it is not there.
+  EXPECT_EQ(file->read(bytes, 0), CacheFile::State::kThere);
+  EXPECT_EQ(bytes, object_.substr(0, 1'000));
+  EXPECT_EQ(used_room(*root_), bytes_of_files());
+  ASSERT_TRUE(keep(key_, object_, 0));
+  EXPECT_TRUE(has(key_, object_, 0));
+}
+
+TEST_F(BlockClaims, TakeThePlaceOfFilesThatAreDamaged) {
+  for (const std::string& damaged : {std::string(), std::string(5'000, 'x'), object_ + object_}) {
+    ASSERT_TRUE(keep(key_, object_, 0));
+    put(path_of(key_, 0), damaged);
+    ASSERT_TRUE(keep(key_, object_, 1)) << damaged.size();
+    EXPECT_TRUE(has(key_, object_, 1));
+    EXPECT_FALSE(has(key_, object_, 0));
+    trim_room(*root_, 0);
+    EXPECT_EQ(files().size(), 0u);
   }
 }
 
@@ -145,14 +200,15 @@ TEST_F(BlockClaims, AreTakenByOneOfManyProcesses) {
   std::sort(kept.begin(), kept.end());
   EXPECT_EQ(kept.size(), std::size_t{kBlocks});
   EXPECT_EQ(std::unique(kept.begin(), kept.end()), kept.end());
-  EXPECT_EQ(files().size(), std::size_t{kBlocks});
+  EXPECT_EQ(files().size(), 3u);
+  for (std::uint64_t number = 0; number < kBlocks; ++number) EXPECT_TRUE(has(key, object, number));
   EXPECT_EQ(used_room(*root_), bytes_of_files());
 }
 
 TEST_F(BlockClaims, KeepNothingWhereTheirFileWasTaken) {
   std::optional<BlockClaim> claim;
   ASSERT_EQ(take(key_, 0, claim), ClaimState::kMine);
-  std::filesystem::remove(path_of(key_, 0) + ".part");
+  std::filesystem::remove(path_of(key_, 0));
   EXPECT_TRUE(claim->keep(key_, part_of(object_, 0)));
   claim.reset();
   EXPECT_EQ(files().size(), 0u);
@@ -161,12 +217,22 @@ TEST_F(BlockClaims, KeepNothingWhereTheirFileWasTaken) {
 }
 
 TEST_F(BlockClaims, DoNotFollowLinks) {
-  std::optional<BlockClaim> claim;
   ASSERT_TRUE(keep(key_, object_, 1));
+  std::filesystem::remove(path_of(key_, 0));
   std::ofstream(folder_.path("mine")) << "precious";
-  std::filesystem::create_symlink(folder_.path("mine"), path_of(key_, 0) + ".part");
-  EXPECT_EQ(take(key_, 0, claim), ClaimState::kFailed);
+  std::filesystem::create_symlink(folder_.path("mine"), path_of(key_, 0));
+  ASSERT_TRUE(keep(key_, object_, 1));
   EXPECT_EQ(contents(folder_.path("mine")), "precious");
+  EXPECT_FALSE(std::filesystem::is_symlink(path_of(key_, 0)));
+}
+
+TEST_F(BlockClaims, LeaveWhatIsNoFileAlone) {
+  ASSERT_TRUE(keep(key_, object_, 1));
+  std::filesystem::remove(path_of(key_, 0));
+  std::filesystem::create_directory(path_of(key_, 0));
+  std::optional<BlockClaim> claim;
+  EXPECT_EQ(take(key_, 0, claim), ClaimState::kThere);
+  EXPECT_TRUE(std::filesystem::is_directory(path_of(key_, 0)));
 }
 
 }  // namespace

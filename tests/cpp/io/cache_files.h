@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "io/block_claim.h"
-#include "io/cache_block.h"
+#include "io/cache_file.h"
 #include "io/cache_walk.h"
 #include "io/sample_files.h"
 
@@ -49,11 +49,20 @@ class InCache : public ::testing::Test {
     return take(key, block, claim, limits) == BlockClaim::State::kMine &&
            claim->keep(key, part_of(object, block));
   }
-  CacheBlock::State open(const CacheKey& key, std::uint64_t block, CacheBlockPtr& opened) const {
-    return CacheBlock::open(*root_, key, block, opened);
+  CacheFile::State open(const CacheKey& key, std::uint64_t number, CacheFilePtr& file) const {
+    return CacheFile::open(*root_, key, number, file);
   }
-  std::string path_of(const CacheKey& key, std::uint64_t block) const {
-    return folder_.path("cache/v1/" + block_path(key, block));
+  /// Whether the cache has the right bytes of a block.
+  bool has(const CacheKey& key, const std::string& object, std::uint64_t block) const {
+    CacheFilePtr file;
+    const std::string right = part_of(object, block);
+    std::string bytes(right.size(), '\0');
+    return open(key, file_of(block), file) == CacheFile::State::kThere &&
+           file->read(bytes, block_range(block, object.size()).offset) == CacheFile::State::kThere &&
+           bytes == right;
+  }
+  std::string path_of(const CacheKey& key, std::uint64_t number) const {
+    return folder_.path("cache/v1/" + file_path(key, number));
   }
   std::vector<std::string> files() const {
     std::vector<std::string> found;

@@ -1,7 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/cached_object.h"
 
+#include <atomic>
+#include <fstream>
 #include <thread>
+
+#include <fcntl.h>
 
 #include "io/cache_files.h"
 #include "remote/announced_requests.h"
@@ -30,14 +34,27 @@ class CachedObjects : public http_testing::OverHttp {
     bytes.resize(object.read(bytes, range.offset, http_testing::time_limit()));
     return bytes;
   }
+  /// The blocks of all files.
   std::size_t blocks() const {
     std::size_t count = 0;
-    std::error_code gone;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path("cache/v1"), gone)) {
-      const std::string name = entry.path().filename().string();
-      count += entry.is_regular_file() && name != "usage" && !name.ends_with(".part");
+    for (const std::string& path : files()) {
+      const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+      const auto owner = file_owner(file.number());
+      if (!owner) continue;
+      const ByteRange range = file_range(owner->number, owner->key.size);
+      for (std::uint64_t block = range.offset / kCacheBlock; block * kCacheBlock < range.end(); ++block)
+        count += read_block_head(file.number(), owner->key, block).has_value();
     }
     return count;
+  }
+  std::vector<std::string> files() const {
+    std::vector<std::string> found;
+    std::error_code gone;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path("cache/v1"), gone)) {
+      if (entry.is_regular_file(gone) && entry.path().filename() != "usage")
+        found.push_back(entry.path().string());
+    }
+    return found;
   }
   /// Blocks are kept beside the reading.
   void wait_for_blocks(std::size_t count) const {
@@ -89,15 +106,56 @@ TEST_F(CachedObjects, AreAskedForAgainWhereBlocksAreDamaged) {
   DiskCache& cache = new_cache();
   read(*open(server, cache), {0, 600'000});
   wait_for_blocks(3);
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path("cache/v1"))) {
-    if (entry.path().filename() == "1") std::filesystem::resize_file(entry.path(), 1'000);
-  }
   const std::int64_t damaged = ReadCounts::of_process().damaged_blocks.value();
   const int before = server.requests();
-  EXPECT_EQ(read(*open(server, cache), {0, 600'000}), server.object());
+  std::fstream file(files().front(), std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(place_in_file(1, 600'000).offset + 1'000));
+  file << static_cast<char>(server.object()[kCacheBlock + 1'000] ^ 1) << std::flush;
+  EXPECT_EQ(read(*open(server, new_cache()), {0, 600'000}), server.object());
   EXPECT_EQ(ReadCounts::of_process().damaged_blocks.value(), damaged + 1);
   EXPECT_EQ(server.requests(), before + 2);
   wait_for_blocks(3);
+  std::filesystem::resize_file(files().front(), 1'000);
+  EXPECT_EQ(read(*open(server, new_cache()), {0, 600'000}), server.object());
+  EXPECT_EQ(ReadCounts::of_process().damaged_blocks.value(), damaged + 2);
+  EXPECT_EQ(server.requests(), before + 4);
+  wait_for_blocks(3);
+}
+
+TEST_F(CachedObjects, HaveTheSameBytesWhileOthersRemoveThem) {
+  constexpr std::uint64_t kLarge = 9'000'000;
+  const HttpServer server(http_testing::random_object(kLarge));
+  std::vector<std::thread> readers;
+  std::atomic<int> wrong = 0;
+  std::atomic<int> left = 4;
+  for (int reader = 0; reader < 4; ++reader) {
+    readers.emplace_back([&, reader] {
+      std::mt19937_64 random(static_cast<std::uint64_t>(reader));
+      for (int epoch = 0; epoch < 4; ++epoch) {
+        const auto object = open(server, new_cache());
+        for (int reads = 0; reads < 60; ++reads) {
+          const ByteRange range{random() % kLarge, 1 + random() % 600'000};
+          if (random() % 2 == 0) object->will_read({&range, 1});
+          const std::string right = server.object().substr(range.offset, range.size);
+          wrong += read(*object, range) != right;
+        }
+      }
+      --left;
+    });
+  }
+  std::mt19937_64 random(9);
+  const Poll limit = http_testing::time_limit();
+  while (left > 0) {
+    limit();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const std::vector<std::string> found = files();
+    std::error_code gone;
+    if (!found.empty()) std::filesystem::remove(found[random() % found.size()], gone);
+  }
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(read(*open(server, new_cache()), {0, kLarge}), server.object());
+  wait_for_blocks(35);
 }
 
 TEST_F(CachedObjects, AreReadInPartsWhereThereIsNoRoom) {
@@ -134,14 +192,9 @@ TEST_F(CachedObjects, EndTheirClaimsWhereTheServerFails) {
   const auto object = open(server, cache);
   EXPECT_TRUE(http_testing::error_of([&] { read(*object, {300'000, 10}); }));
   const Poll limit = http_testing::time_limit();
-  const auto left = [&] {
-    std::size_t parts = 0;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path("cache/v1")))
-      parts += entry.path().string().ends_with(".part");
-    return parts;
-  };
-  while (left() > 0) limit();
+  while (!files().empty()) limit();
   EXPECT_TRUE(http_testing::error_of([&] { read(*object, {300'000, 10}); }));
+  while (!files().empty()) limit();
 }
 
 TEST_F(CachedObjects, TellRequestsWithoutMakingThem) {

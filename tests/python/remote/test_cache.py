@@ -7,6 +7,7 @@ import re
 import stat
 
 import pytest
+from cache_readers import blocks_of, files_of
 from processes import descriptors, in_child, wait_until
 from remote_store import RemoteStore
 
@@ -40,11 +41,6 @@ def sent(store, name):
     return sum(end - begin for begin, end in store.reads(name))
 
 
-def files_of(cache):
-    """The files of all blocks, and others below the folders of objects."""
-    return sorted(path for path in (cache / "v1").glob("??/*/*"))
-
-
 @pytest.fixture
 def cache(tmp_path, monkeypatch, object_server):
     for name in ("TDI_CACHE", "TDI_CACHE_BYTES"):
@@ -63,7 +59,7 @@ def kept(dataset):
 
 def settle(cache, blocks):
     """Waits until so many blocks are kept, which happens beside the reading."""
-    wait_until(lambda: len(files_of(cache)) == blocks and not any(p.name.endswith(".part") for p in files_of(cache)))
+    wait_until(lambda: blocks_of(cache) == blocks)
 
 
 BLOCKS = -(-ROW * MANY // BLOCK)
@@ -153,7 +149,7 @@ def test_no_secret_is_stored(object_server, cache):
 
 def flip(path, dice):
     data = bytearray(path.read_bytes())
-    data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+    data[dice.randrange(BLOCK, len(data))] ^= 1 << dice.randrange(8)  # before it lie a head and a hole
     path.write_bytes(data)
 
 
@@ -170,26 +166,28 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_blocks_are_asked_for_again(s3_store, cache, damage):
-    data = open_rows(s3_store.put("rows", rows()), cache)
+    right = rows(many=6 * MANY)
+    blocks = -(-len(right) // BLOCK)
+    data = open_rows(s3_store.put("rows", right), cache)
     read(data)
-    settle(cache, BLOCKS)
+    settle(cache, blocks)
+    assert len(files_of(cache)) == 5
     dice = random.Random(damage)
-    damaged = dice.sample(files_of(cache), 4)
-    for path in damaged:
+    for path in dice.sample(files_of(cache), 4):
         DAMAGES[damage](path, dice)
     s3_store.server.forget_requests()
 
     def epoch():
         found, network = kept(data.shuffle(seed=2))
-        return sorted(found) == as_rows(rows()), network.damaged_blocks >= 4
+        return sorted(found) == as_rows(right), network.damaged_blocks >= 4
 
     assert in_child(epoch) == "(True, True)"  # this process may have the files open
-    assert 0 < sent(s3_store, "rows") <= 5 * BLOCK
-    assert sorted(read(data)) == as_rows(rows())
+    assert 0 < sent(s3_store, "rows") <= (5 * BLOCK if damage == "a flipped bit" else len(right))
+    assert sorted(read(data)) == as_rows(right)
     if damage != "a folder":
-        settle(cache, BLOCKS)
+        settle(cache, blocks)
         s3_store.server.forget_requests()
-        assert sorted(read(data)) == as_rows(rows()) and sent(s3_store, "rows") == 0
+        assert sorted(read(data)) == as_rows(right) and sent(s3_store, "rows") == 0
 
 
 def test_aborted_epochs_lose_nothing_and_leave_nothing(s3_store, cache):
