@@ -3,7 +3,6 @@
 
 import gc
 import threading
-import time
 import weakref
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 import torch
 from format_datasets import files
 from hypothesis import given, strategies
-from processes import library_threads
+from processes import becomes_true, library_threads
 
 import torch_distinput as tdi
 
@@ -75,15 +74,6 @@ def in_mid_epoch(dataset):
 def closed(iterator):
     iterator.close()
     return iterator
-
-
-def becomes_true(condition):
-    """Collects until it is. A call on another thread is a reference, so this may take more collections; one that began
-    when the weak references were gone already keeps an object for the next."""
-    deadline = time.monotonic() + 10
-    while not condition() and time.monotonic() < deadline:
-        gc.collect()
-    return condition()
 
 
 def collected(alive):

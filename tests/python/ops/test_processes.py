@@ -23,7 +23,7 @@ from child_processes import children
 from forks import processes_forked
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from processes import SOON, descriptors, in_child, is_alive, mappings, run_script, wait_until
+from processes import SOON, becomes_true, descriptors, in_child, is_alive, mappings, run_script, wait_until
 
 import torch_distinput as tdi
 
@@ -122,7 +122,7 @@ def nothing_is_left():
     others = children()  # what tests before this one have left may end meanwhile
     before = descriptors(), mappings()
     yield
-    gc.collect()
+    becomes_true(lambda: (descriptors(), mappings()) == before and children() <= others)
     assert (descriptors(), mappings()) == before and children() <= others
 
 

@@ -2,6 +2,7 @@
 """Programs in a process of their own, and what processes hold: threads, descriptors, memory."""
 
 import contextlib
+import gc
 import os
 import select
 import signal
@@ -80,6 +81,15 @@ def wait_until(condition, limit=SOON):
     while not condition():
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.005)
+
+
+def becomes_true(condition):
+    """Collects until it is. A call on another thread is a reference, so this may take more collections; one that began
+    when the weak references were gone already keeps an object for the next."""
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        gc.collect()
+    return condition()
 
 
 def least(limit, seconds, tries=10):

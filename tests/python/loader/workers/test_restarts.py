@@ -207,10 +207,10 @@ def kills_each_time(row):
 
 
 def test_a_row_that_kills_each_worker_is_an_error():
-    iterator = iter(loader_of(kills_each_time, on_worker_death="restart"))
-    next(iterator), next(iterator)
+    batches = []
     with pytest.raises(RuntimeError, match=r"(?s)^DataLoader worker.*rows 8, 9.*the end of 4 processes in a row"):
-        next(iterator)
+        batches += loader_of(kills_each_time, on_worker_death="restart")
+    assert len(batches) <= 2
 
 
 def fails(row):
