@@ -23,7 +23,7 @@ from child_processes import children
 from forks import processes_forked
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from processes import SOON, becomes_true, descriptors, in_child, is_alive, mappings, run_script, wait_until
+from processes import SOON, becomes_true, descriptors, in_child, is_alive, mappings, open_files, run_script, wait_until
 
 import torch_distinput as tdi
 
@@ -120,10 +120,12 @@ def same(dataset, here, **options):
 def nothing_is_left():
     gc.collect()
     others = children()  # what tests before this one have left may end meanwhile
-    before = descriptors(), mappings()
+    before, maps = open_files(), mappings()
     yield
-    becomes_true(lambda: (descriptors(), mappings()) == before and children() <= others)
-    assert (descriptors(), mappings()) == before and children() <= others
+    becomes_true(lambda: (descriptors(), mappings()) == (len(before), maps) and children() <= others)
+    now = open_files()
+    assert len(now) == len(before), f"new: {sorted(now - before)}, gone: {sorted(before - now)}"
+    assert mappings() == maps and children() <= others
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

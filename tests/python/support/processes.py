@@ -103,10 +103,19 @@ def least(limit, seconds, tries=10):
 
 
 def descriptors():
+    return len(open_files())
+
+
+def open_files():
+    """The descriptors of this process, each with what it is of."""
     # What stays would come in between: the servers of `run_script` and, where processes start by one, of forks.
     server()
     default_context()
-    return len(os.listdir("/proc/self/fd"))
+    folder, found = Path("/proc/self/fd"), set()
+    for name in os.listdir(folder):
+        with contextlib.suppress(OSError):  # that of the list itself
+            found.add(f"{name}: {os.readlink(folder / name)}")
+    return found
 
 
 def mappings():
