@@ -68,6 +68,11 @@ class LockedUsage {
     return versions;
   }
   void give(std::uint64_t bytes) noexcept { now_.bytes -= std::min(now_.bytes, bytes); }
+  /// Counts what is about to be taken: a process that is killed then has counted too much, not too little.
+  void take(std::uint64_t bytes) noexcept {
+    now_.bytes += bytes;
+    save();
+  }
 
  private:
   static std::uint64_t bytes_of_all(const std::vector<CachedVersion>& versions) {
@@ -190,9 +195,10 @@ Descriptor open_or_make(const CacheRoot& root, const CacheLimits& limits, const 
     errno = ENOSPC;
     return file;
   }
+  usage.take(kFileHead);
   file = make_file(root, key, number);
   const int why = errno;
-  if (file.open()) usage.now().bytes += room_of(file.number());
+  if (!file.open()) usage.give(kFileHead);
   usage.save();
   errno = why;
   return file;
@@ -202,14 +208,14 @@ std::optional<std::uint64_t> take_room(const CacheRoot& root, const CacheLimits&
                                        const ByteRange& range) {
   LockedUsage usage(root);
   if (!usage.locked() || !fits(root, limits, usage.now().bytes, on_disk(range.size))) return std::nullopt;
+  usage.take(on_disk(range.size));
   const std::uint64_t before = room_of(file);
   const bool is_promised = change_room(file, 0, range);
-  const bool cannot_promise = !is_promised && errno == EOPNOTSUPP;
+  if (!is_promised && errno == EOPNOTSUPP) return 0;
   const std::uint64_t after = room_of(file);
-  const std::uint64_t more = cannot_promise ? on_disk(range.size) : after - std::min(after, before);
-  usage.now().bytes += more;
+  const std::uint64_t more = after - std::min(after, before);
+  usage.give(on_disk(range.size) - std::min(on_disk(range.size), more));
   usage.save();
-  if (cannot_promise) return 0;
   return is_promised ? std::optional(more) : std::nullopt;
 }
 

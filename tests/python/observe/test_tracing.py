@@ -101,7 +101,10 @@ def test_a_browser_draws_the_report(tmp_path):
 
 
 NVTX_PROGRAM = """
+import faulthandler
 import time
+
+faulthandler.dump_traceback_later(100, exit=True)  # says where it hangs
 import torch_distinput as tdi
 
 def slow(x):

@@ -45,11 +45,12 @@ def error_of(iterator):
 @pytest.mark.parametrize("act", [waits_in_python, waits_in_sleep, waits_in_c_with_the_lock])
 @pytest.mark.parametrize("method", ["fork", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_a_timeout_names_the_batch_the_worker_and_its_stack(act, method):
-    iterator = iter(loader_of(act, timeout=1 if method == "fork" else 10, multiprocessing_context=method))
+    limit = 3 if method == "fork" else 10  # processes begin within it on a machine with other work, too
+    iterator = iter(loader_of(act, timeout=limit, multiprocessing_context=method))
     process = processes_of(iterator)[0]
     lines = error_of(iterator).splitlines()
-    assert lines[0].startswith("DataLoader timed out after 1")
-    assert lines[1].startswith(f"Worker 0 (pid {process} on {HOST}) has been at batch 2 (rows 8, 9, 10, 11) for 1")
+    assert lines[0].startswith(f"DataLoader timed out after {limit}")
+    assert lines[1].startswith(f"Worker 0 (pid {process} on {HOST}) has been at batch 2 (rows 8, 9, 10, 11) for ")
     assert "most recent call first" in lines[2]
     assert f" in {act.__name__}" in lines[3]
     assert " in run_worker" in lines[-1]
