@@ -33,18 +33,12 @@ class ForkRecord {
   void leave() {
     const std::lock_guard lock(mutex_);
     --visible_;
+    forget_gone();
   }
 
   bool seen(std::uint64_t first_fork) {
     const std::lock_guard lock(mutex_);
-    const auto gone = [](const Child& child) {
-      pollfd poll{child.pipe, 0, 0};
-      if (child.pipe < 0 || ::poll(&poll, 1, 0) <= 0 || (poll.revents & (POLLHUP | POLLERR)) == 0)
-        return false;
-      ::close(child.pipe);
-      return true;
-    };
-    std::erase_if(children_, gone);
+    forget_gone();
     return !children_.empty() && children_.back().fork >= first_fork;
   }
 
@@ -54,8 +48,21 @@ class ForkRecord {
     int pipe;  // -1: unknown, so that it counts as alive
   };
 
+  /// Closes the pipes of children that are gone.
+  void forget_gone() {
+    std::erase_if(children_, [](const Child& child) {
+      pollfd poll{child.pipe, 0, 0};
+      if (child.pipe < 0 || ::poll(&poll, 1, 0) <= 0 || (poll.revents & (POLLHUP | POLLERR)) == 0)
+        return false;
+      ::close(child.pipe);
+      return true;
+    });
+  }
+
+  // A program may fork many children, one after the other, before it asks.
   void prepare() {
     mutex_.lock();
+    forget_gone();
     if (visible_ > 0 && ::pipe2(pipe_, O_CLOEXEC) != 0) pipe_[0] = pipe_[1] = -1;
   }
 
