@@ -57,12 +57,12 @@ def test_a_timeout_names_the_batch_the_worker_and_its_stack(act, method):
 
 
 def test_a_stopped_worker_is_named_without_a_stack():
-    iterator = iter(loader_of(size=4000, timeout=1))
+    iterator = iter(loader_of(size=4000, timeout=3))
     next(iterator)
     wait_until(lambda: iterator._pool.end.activity(1)[0])
     os.kill(processes_of(iterator)[1], signal.SIGSTOP)
     text = error_of(iterator)
-    assert text.startswith("DataLoader timed out after 1 seconds\nWorker 1 (pid ")
+    assert text.startswith("DataLoader timed out after 3 seconds\nWorker 1 (pid ")
     assert "is stopped by a signal. Its Python stack:\nnot known, because the process is stopped" in text
 
 
