@@ -91,8 +91,26 @@ void Plan::gather(std::span<std::int64_t>, std::span<const std::int64_t>, std::s
   TORCH_INTERNAL_ASSERT(false, "gather on a plan without a layout");
 }
 
+void Plan::gather_batches(std::span<std::int64_t> positions, std::span<const BatchRows> batches) const {
+  for (const auto& [count, sinks] : batches) {
+    gather(positions.first(count), {}, sinks);
+    positions = positions.subspan(count);
+  }
+}
+
 Element Plan::fetch_batch(std::span<std::int64_t>) const {
   TORCH_INTERNAL_ASSERT(false, "fetch_batch on a plan that fetches no batches");
+}
+
+std::vector<Element> Plan::fetch_batches(std::span<std::int64_t> positions,
+                                         std::span<const std::size_t> counts) const {
+  std::vector<Element> batches;
+  batches.reserve(counts.size());
+  for (const std::size_t count : counts) {
+    batches.push_back(fetch_batch(positions.first(count)));
+    positions = positions.subspan(count);
+  }
+  return batches;
 }
 
 std::int64_t Plan::rows(std::int64_t) const { return kUnknownRows; }

@@ -64,6 +64,11 @@ void IndexPlan::gather(std::span<std::int64_t> positions, std::span<const std::i
   input_->gather(positions, slots, sinks);
 }
 
+void IndexPlan::gather_batches(std::span<std::int64_t> positions, std::span<const BatchRows> batches) const {
+  translate(positions);
+  input_->gather_batches(positions, batches);
+}
+
 std::string IndexPlan::origin(std::int64_t position) const {
   translate({&position, 1});
   return input_->origin(position);
@@ -86,6 +91,12 @@ std::vector<Element> IndexPlan::fetch(std::span<std::int64_t> positions) const {
 Element IndexPlan::fetch_batch(std::span<std::int64_t> positions) const {
   translate(positions);
   return input_->fetch_batch(positions);
+}
+
+std::vector<Element> IndexPlan::fetch_batches(std::span<std::int64_t> positions,
+                                              std::span<const std::size_t> counts) const {
+  translate(positions);
+  return input_->fetch_batches(positions, counts);
 }
 
 Element IndexPlan::fetch_ragged(std::span<std::int64_t> positions) const {

@@ -42,9 +42,12 @@ class IndexPlan : public RaggedPlan {
   const RowLayout* layout() const override { return input_->layout(); }
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
               std::span<const RowSink> sinks) const final;
+  void gather_batches(std::span<std::int64_t> positions, std::span<const BatchRows> batches) const final;
   std::vector<Element> fetch(std::span<std::int64_t> positions) const final;
   bool fetches_batches() const final { return input_->fetches_batches(); }
   Element fetch_batch(std::span<std::int64_t> positions) const final;
+  std::vector<Element> fetch_batches(std::span<std::int64_t> positions,
+                                     std::span<const std::size_t> counts) const final;
   bool fetches_ragged() const final { return as_ragged(*input_) != nullptr; }
   Element fetch_ragged(std::span<std::int64_t> positions) const final;
   std::int64_t rows(std::int64_t position) const final;

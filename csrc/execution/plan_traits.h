@@ -14,7 +14,8 @@ inline PlanTraits join(const PlanTraits& a, const PlanTraits& b) {
           .remote = a.remote || b.remote,
           .num_parallel_calls = std::max(a.num_parallel_calls, b.num_parallel_calls),
           .read_ahead = std::max(a.read_ahead, b.read_ahead),
-          .block = std::max(a.block, b.block)};
+          .block = std::max(a.block, b.block),
+          .together = std::max(a.together, b.together)};
 }
 
 }  // namespace torch_distinput

@@ -104,17 +104,20 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   result.executor = executor_for(traits, execution, asked);
   result.may_block = traits.remote;
   const std::int64_t bytes = std::max<std::int64_t>(1, sample.bytes);
-  if (asked != 0) result.chunk = std::clamp<std::int64_t>(kBlockBytes / bytes, 1, traits.block);
+  const std::int64_t together = std::clamp<std::int64_t>(kBurstBytes / bytes, 1, traits.together);
+  if (asked != 0)
+    result.chunk = std::max(together, std::clamp<std::int64_t>(kBlockBytes / bytes, 1, traits.block));
   const std::int64_t threads = result.executor->concurrency();
   if (threads == 0) return result;
-  if (is_tiny(traits, execution, sample)) result.chunk = kTinyChunk;
+  if (is_tiny(traits, execution, sample)) result.chunk = std::max(together, kTinyChunk);
   if (result.chunk > 1 && sample.time <= kInlineTime && !traits.remote) {
     result.executor = serial_executor();
     return result;
   }
 
-  const std::int64_t time = std::max<std::int64_t>(1, sample.time.count());
-  const std::int64_t burst = choose_burst(traits, bytes, std::chrono::nanoseconds(kBurstTime).count() / time);
+  const std::int64_t time = std::max<std::int64_t>(1, together * sample.time.count());
+  const std::int64_t burst =
+      choose_burst(traits, together * bytes, std::chrono::nanoseconds(kBurstTime).count() / time);
   // Two bursts for each thread: one is used up while the other is made. Elements of unknown bytes may be
   // large.
   const std::int64_t bursts = sample.bytes == 0 && traits.remote ? 1 : 2;

@@ -38,6 +38,12 @@ struct RowSink {
   std::int64_t row_bytes;
 };
 
+/// The rows of one batch, and where they go.
+struct BatchRows {
+  std::size_t count;
+  std::span<const RowSink> sinks;  ///< one for each leaf
+};
+
 /// Rows [begin, end) along dim 0 of the element at position `element`.
 struct Segment {
   std::int64_t element;
@@ -62,6 +68,7 @@ struct PlanTraits {
   std::int64_t num_parallel_calls = 0;  ///< parallel calls that `map` asks for; 0: it does not ask
   std::int64_t read_ahead = -1;  ///< elements to read ahead that `prefetch` asks for; -1: it does not ask
   std::int64_t block = 1;        ///< consecutive elements that should be made with one call
+  std::int64_t together = 1;     ///< the same where they are small: they are found faster together
 };
 
 /// Random access to the elements of a node for one epoch: index arithmetic and a chain of fetches over whole
@@ -110,6 +117,9 @@ class TDI_API Plan {
   /// sink for each leaf.
   virtual void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
                       std::span<const RowSink> sinks) const;
+  /// As one `gather` for each of `batches`, whose rows follow each other in `positions`. The default; where
+  /// rows are found faster together, all are found first.
+  virtual void gather_batches(std::span<std::int64_t> positions, std::span<const BatchRows> batches) const;
   /// The elements at `positions` (scratch, as in `gather`), in that order.
   virtual std::vector<Element> fetch(std::span<std::int64_t> positions) const = 0;
 
@@ -118,6 +128,10 @@ class TDI_API Plan {
   /// The elements at `positions` (scratch, as in `gather`, and not empty) as the rows of one element.
   /// REQUIRES: `fetches_batches()`.
   virtual Element fetch_batch(std::span<std::int64_t> positions) const;
+  /// As one `fetch_batch` for each of `counts`: batches of so many elements (> 0), which follow each other in
+  /// `positions`. The default; where elements are found faster together, all are found first.
+  virtual std::vector<Element> fetch_batches(std::span<std::int64_t> positions,
+                                             std::span<const std::size_t> counts) const;
 
   /// Rows along dim 0 of the element at `position`, the same for all leaves; `kUnknownRows` where only the
   /// data can tell. Known for all positions or for none.

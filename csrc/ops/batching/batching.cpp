@@ -35,6 +35,7 @@ class BatchPlan final : public RowBatchesPlan {
     PlanTraits traits = input().traits();
     if (traits.read_ahead > 0) traits.read_ahead = sizes_.count(traits.read_ahead, false);
     traits.block = 1;  // a batch is made with one call
+    traits.together = sizes_.count(traits.together, false);
     return traits;
   }
   std::int64_t least_bytes() const override {

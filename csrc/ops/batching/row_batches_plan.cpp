@@ -12,6 +12,8 @@ RowBatchesPlan::RowBatchesPlan(PlanPtr input, JoinRows join, std::shared_ptr<Buf
       ragged_(join_.join_ragged ? as_ragged(*input_) : nullptr) {}
 
 std::vector<Element> RowBatchesPlan::fetch(std::span<std::int64_t> positions) const {
+  if (fetches_columns()) return fetch_columns_of(positions);
+  if (ragged_ == nullptr && row_layout() != nullptr) return gather_rows_of(positions);
   std::vector<Element> batches;
   batches.reserve(positions.size());
   std::vector<std::int64_t> scratch;
@@ -71,13 +73,41 @@ void RowBatchesPlan::add_example(std::vector<std::int64_t>& positions,
 
 /// Returns the input's elements at `positions` as rows of one element. Overwrites `positions`.
 Element RowBatchesPlan::assemble(std::span<std::int64_t> positions) const {
-  if (join_.stacks && input_->fetches_batches()) return input_->fetch_batch(positions);
+  if (fetches_columns()) return input_->fetch_batch(positions);
   if (ragged_ != nullptr) return join_.join_ragged(ragged_->fetch_ragged(positions), *pool_);
   const RowLayout* layout = row_layout();
   if (layout == nullptr) return join_(input_->fetch(positions), *pool_);
   BatchBuffer batch = make_batch(*layout, static_cast<std::int64_t>(positions.size()), *pool_);
   input_->gather(positions, {}, batch.sinks);
   return std::move(batch.element);
+}
+
+std::vector<Element> RowBatchesPlan::fetch_columns_of(std::span<const std::int64_t> positions) const {
+  std::vector<std::int64_t> scratch;
+  std::vector<std::size_t> counts;
+  for (const std::int64_t position : positions) {
+    append(scratch, all_of(position));
+    counts.push_back(static_cast<std::size_t>(rows(position)));
+  }
+  return input_->fetch_batches(scratch, counts);
+}
+
+std::vector<Element> RowBatchesPlan::gather_rows_of(std::span<const std::int64_t> positions) const {
+  std::vector<std::int64_t> scratch;
+  std::vector<BatchBuffer> buffers;
+  buffers.reserve(positions.size());
+  std::vector<BatchRows> batches;
+  for (const std::int64_t position : positions) {
+    append(scratch, all_of(position));
+    const std::int64_t count = rows(position);
+    buffers.push_back(make_batch(*row_layout(), count, *pool_));
+    batches.push_back({static_cast<std::size_t>(count), buffers.back().sinks});
+  }
+  input_->gather_batches(scratch, batches);
+  std::vector<Element> elements;
+  elements.reserve(buffers.size());
+  for (BatchBuffer& buffer : buffers) elements.push_back(std::move(buffer.element));
+  return elements;
 }
 
 }  // namespace torch_distinput

@@ -40,7 +40,11 @@ class RowBatchesPlan : public Plan {
   Segment all_of(std::int64_t position) const { return {position, 0, rows(position)}; }
   std::vector<std::int64_t> rows_of(std::span<const Segment> segments) const;
   void add_example(std::vector<std::int64_t>& positions, std::span<const Segment> segments) const;
+  /// Whether the input makes whole columns of batches.
+  bool fetches_columns() const { return join_.stacks && input_->fetches_batches(); }
   Element assemble(std::span<std::int64_t> positions) const;
+  std::vector<Element> fetch_columns_of(std::span<const std::int64_t> positions) const;
+  std::vector<Element> gather_rows_of(std::span<const std::int64_t> positions) const;
 
   PlanPtr input_;
   JoinRows join_;

@@ -39,6 +39,9 @@ class PrefetchPlan final : public Plan {
               std::span<const RowSink> sinks) const override {
     input_->gather(positions, slots, sinks);
   }
+  void gather_batches(std::span<std::int64_t> positions, std::span<const BatchRows> batches) const override {
+    input_->gather_batches(positions, batches);
+  }
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
     return input_->fetch(positions);
   }

@@ -34,8 +34,16 @@ class BlockShufflePlan final : public IndexPlan {
   BlockShufflePlan(PlanPtr input, LaneOrderPtr order)
       : IndexPlan(std::move(input)), order_(std::move(order)) {}
   std::int64_t size() const override { return order_->size(); }
+  PlanTraits traits() const override {
+    PlanTraits traits = IndexPlan::traits();
+    traits.together = std::max(traits.together, kRowsOfALane * order_->lanes());
+    return traits;
+  }
 
  private:
+  /// So many are found at a time for much less than one by one.
+  static constexpr std::int64_t kRowsOfALane = 32;
+
   void translate(std::span<std::int64_t> positions) const override { order_->apply(positions); }
 
   LaneOrderPtr order_;

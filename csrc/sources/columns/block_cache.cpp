@@ -90,14 +90,12 @@ BlockPtr BlockCache::look_up(const Key& key, const std::function<BlockPtr()>& re
     const auto found = here.entries.find(key);
     if (found != here.entries.end()) {
       Entry& entry = found->second;
-      here.uses.splice(here.uses.begin(), here.uses, entry.use);
       entry.time = time;
       if (entry.block != nullptr) return entry.block;
       coming = entry.coming;
     } else {
       promise.emplace();
-      here.uses.push_front(key);
-      here.entries.emplace(key, Entry{promise->get_future().share(), nullptr, 0, here.uses.begin(), time});
+      here.entries.emplace(key, Entry{promise->get_future().share(), nullptr, 0, time});
     }
   }
   if (!promise) return wait_for(coming);
@@ -123,9 +121,7 @@ BlockPtr BlockCache::look_up(const Key& key, const std::function<BlockPtr()>& re
 void BlockCache::forget(State& state, const Key& key) {
   const std::lock_guard lock(state.mutex);
   const auto failed = state.entries.find(key);
-  if (failed == state.entries.end() || failed->second.block != nullptr) return;
-  state.uses.erase(failed->second.use);
-  state.entries.erase(failed);
+  if (failed != state.entries.end() && failed->second.block == nullptr) state.entries.erase(failed);
 }
 
 BlockCache::State& BlockCache::state() {
@@ -151,7 +147,7 @@ BlockCache::Dropped BlockCache::trim(State& state, const Key& key, const BlockPt
   all().bytes += own->second.bytes;
   while (state.bytes > max_bytes_) {
     const auto oldest = oldest_of(state, &key);
-    if (oldest == state.uses.end()) break;
+    if (oldest == state.entries.end()) break;
     drop(state, oldest, dropped);
   }
   return dropped;
@@ -166,39 +162,34 @@ void BlockCache::trim_all(const State& state, const Key& key, Dropped& dropped) 
     const auto but = [&](const State* one) { return one == &state ? &key : nullptr; };
     for (State* const one : caches.states) {
       const std::lock_guard here(one->mutex);
-      const auto use = oldest_of(*one, but(one));
-      if (use == one->uses.end()) continue;
-      const std::uint64_t used = one->entries.at(*use).time;
-      if (oldest == nullptr || used < time) {
-        oldest = one;
-        time = used;
-      }
+      const auto entry = oldest_of(*one, but(one));
+      if (entry == one->entries.end() || (oldest != nullptr && entry->second.time > time)) continue;
+      oldest = one;
+      time = entry->second.time;
     }
     if (oldest == nullptr) return;
     const std::lock_guard here(oldest->mutex);
     // It may have been used, or dropped, since.
-    const auto use = oldest_of(*oldest, but(oldest));
-    if (use != oldest->uses.end()) drop(*oldest, use, dropped);
+    const auto entry = oldest_of(*oldest, but(oldest));
+    if (entry != oldest->entries.end()) drop(*oldest, entry, dropped);
   }
 }
 
-std::list<BlockCache::Key>::iterator BlockCache::oldest_of(State& state, const Key* but) {
-  if (std::ssize(state.entries) <= state.kept.load()) return state.uses.end();
-  for (auto use = state.uses.end(); use != state.uses.begin();) {
-    --use;
-    const bool is_read = state.entries.at(*use).block != nullptr;
-    if (is_read && (but == nullptr || *use != *but)) return use;
+BlockCache::Entries::iterator BlockCache::oldest_of(State& state, const Key* but) {
+  auto oldest = state.entries.end();
+  if (std::ssize(state.entries) <= state.kept.load()) return oldest;
+  for (auto entry = state.entries.begin(); entry != state.entries.end(); ++entry) {
+    const bool may_go = entry->second.block != nullptr && (but == nullptr || entry->first != *but);
+    if (may_go && (oldest == state.entries.end() || entry->second.time < oldest->second.time)) oldest = entry;
   }
-  return state.uses.end();
+  return oldest;
 }
 
-void BlockCache::drop(State& state, std::list<Key>::iterator use, Dropped& dropped) {
-  const auto entry = state.entries.find(*use);
+void BlockCache::drop(State& state, Entries::iterator entry, Dropped& dropped) {
   state.bytes -= entry->second.bytes;
   all().bytes -= entry->second.bytes;
   dropped.push_back(std::move(entry->second.block));
   state.entries.erase(entry);
-  state.uses.erase(use);
 }
 
 }  // namespace torch_distinput

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <future>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -15,7 +14,7 @@
 
 #include "base/fork_guard.h"
 #include "base/of_process.h"
-#include "sources/columns/block_rows.h"
+#include "sources/columns/block_run.h"
 #include "torch_distinput/columns.h"
 
 namespace torch_distinput {
@@ -52,12 +51,12 @@ class BlockCache {
     std::shared_future<BlockPtr> coming;
     BlockPtr block;          ///< null until it has been read
     std::int64_t bytes = 0;  ///< what it counts for
-    std::list<Key>::iterator use;
-    std::uint64_t time = 0;  ///< of that use, counted over all caches
+    std::uint64_t time = 0;  ///< of its last use, counted over all caches
   };
   struct KeyHash {
     std::size_t operator()(const Key& key) const noexcept;
   };
+  using Entries = std::unordered_map<Key, Entry, KeyHash>;
   using Dropped = std::vector<BlockPtr>;
   /// What the threads of one process share.
   struct State {
@@ -66,8 +65,7 @@ class BlockCache {
     ForkGuard fork_guard;
     const std::atomic<std::int64_t>& kept;  ///< blocks, whatever their bytes
     std::mutex mutex;
-    std::unordered_map<Key, Entry, KeyHash> entries;
-    std::list<Key> uses;  ///< the latest first
+    Entries entries;
     std::int64_t bytes = 0;
   };
   /// The caches of a process. Its lock is taken before those of states.
@@ -96,9 +94,10 @@ class BlockCache {
   /// block `key` of `state`.
   void trim_all(const State& state, const Key& key, Dropped& dropped) const;
   /// The block that was used least recently of those that may go, `but` excepted; the end where none may.
-  /// REQUIRES: the lock of `state` is held, here and in `drop`.
-  static std::list<Key>::iterator oldest_of(State& state, const Key* but);
-  static void drop(State& state, std::list<Key>::iterator use, Dropped& dropped);
+  /// Looks at all: that takes far less time than to read the block for which another one goes, while an order
+  /// of uses would cost each use. REQUIRES: the lock of `state` is held, here and in `drop`.
+  static Entries::iterator oldest_of(State& state, const Key* but);
+  static void drop(State& state, Entries::iterator entry, Dropped& dropped);
 
   std::int64_t max_bytes_, max_bytes_of_all_;
   std::atomic<std::int64_t> kept_{0};  ///< blocks

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "sources/columns/block_rows.h"
+#include "sources/columns/block_run.h"
 
 namespace torch_distinput {
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +12,9 @@
 #include "core/names.h"
 #include "kernels/prefetch.h"
 #include "kernels/rows.h"
+#include "kernels/sized_copy.h"
 #include "runtime/buffer_pool.h"
+#include "sources/columns/gather_together.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
@@ -43,21 +44,13 @@ RunSink sink_of(const BlockRun& run, std::span<const std::int64_t> slots, const 
   return {sink.data + run.first * sink.row_bytes, sink.row_bytes, {}};
 }
 
-/// Copies `bytes` bytes a row to a part of the rows of `sink`; a number of bytes that is known early is
-/// copied without a call.
-template <class Bytes>
-void copy_part_of(const RowBlock::DenseRows& from, std::span<const std::int64_t> rows, Bytes bytes,
-                  const RunSink& sink) {
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    std::memcpy(sink.row(i), from.data + rows[i] * from.stride, static_cast<std::size_t>(bytes));
-}
-
-/// The usual column has one number a row.
+/// Copies `bytes` bytes a row to a part of the rows of `sink`.
 void copy_part(const RowBlock::DenseRows& from, std::span<const std::int64_t> rows, std::int64_t bytes,
                const RunSink& sink) {
-  if (bytes == 4) return copy_part_of(from, rows, std::integral_constant<int, 4>(), sink);
-  if (bytes == 8) return copy_part_of(from, rows, std::integral_constant<int, 8>(), sink);
-  copy_part_of(from, rows, bytes, sink);
+  with_known_size(bytes, [&](auto size) {
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      std::memcpy(sink.row(i), from.data + rows[i] * from.stride, static_cast<std::size_t>(size));
+  });
 }
 
 std::int64_t count_rows(std::span<const BlockRun> runs) {
@@ -295,6 +288,7 @@ Element columns_of_runs(const RowType& type, std::span<const BlockRun> runs, Buf
 
 void gather_runs(const RowType& type, std::span<const BlockRun> runs, std::span<const std::int64_t> slots,
                  std::span<const RowSink> sinks) {
+  if (lie_together(runs)) return gather_together(type, runs, slots, sinks);
   for (std::size_t leaf = 0; leaf < sinks.size(); ++leaf)
     gather_leaf(type.sources[leaf], runs, slots, sinks[leaf]);
 }

@@ -2,46 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "sources/columns/column_type.h"
-#include "sources/columns/import_block.h"
+#include "sources/columns/block_run.h"
+#include "sources/columns/row_type.h"
 #include "torch_distinput/plan.h"
 
 namespace torch_distinput {
 
 class BufferPool;
-
-using BlockPtr = std::shared_ptr<const RowBlock>;
-
-/// What elements are made of: which leaves of a block become which leaves of an element.
-struct RowType {
-  struct LeafSource {
-    std::vector<std::size_t> stored;  ///< leaves of a block; several are put side by side
-  };
-
-  TableType table;
-  ElementSpec spec;                 ///< of an element
-  std::vector<LeafSource> sources;  ///< one for each leaf of `spec`
-  RowLayout layout;                 ///< REQUIRES: `dense`
-  bool dense = false;               ///< whether all leaves have a static dense layout
-};
-
-/// The elements of rows of `schema`. Throws as `table_type`, and c10::ValueError for stacks of columns that
-/// are not there or no numbers.
-std::shared_ptr<const RowType> row_type(const ArrowSchema& schema, const ColumnOptions& options,
-                                        const std::string& op);
-
-/// Rows `rows` of `block`; they are rows `first`, `first` + 1, ... of what is made, or those in the same
-/// places of `slots`.
-struct BlockRun {
-  BlockPtr block;
-  std::span<const std::int64_t> rows;
-  std::int64_t first;
-};
 
 /// Writes the rows of `runs` to sinks, row i to `slots[i]`, or to row i if `slots` is empty. REQUIRES:
 /// `type.dense`.

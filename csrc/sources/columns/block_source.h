@@ -6,7 +6,8 @@
 #include <string>
 
 #include "sources/columns/block_parts.h"
-#include "sources/columns/block_rows.h"
+#include "sources/columns/block_run.h"
+#include "sources/columns/row_type.h"
 #include "torch_distinput/arrow_abi.h"
 
 namespace torch_distinput {

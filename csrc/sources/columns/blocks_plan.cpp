@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <compare>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 
+#include "base/distinct.h"
 #include "execution/ragged_plan.h"
 #include "kernels/rows.h"
+#include "sources/columns/block_finder.h"
 
 namespace torch_distinput {
 namespace {
@@ -21,7 +23,11 @@ class BlocksPlan final : public RaggedPlan {
  public:
   BlocksPlan(std::shared_ptr<const BlockSet> blocks, std::shared_ptr<const RowType> type,
              std::shared_ptr<BufferPool> pool, std::string op)
-      : blocks_(std::move(blocks)), type_(std::move(type)), pool_(std::move(pool)), op_(std::move(op)) {}
+      : blocks_(std::move(blocks)),
+        block_of_(blocks_->starts()),
+        type_(std::move(type)),
+        pool_(std::move(pool)),
+        op_(std::move(op)) {}
 
   std::int64_t size() const override { return blocks_->starts().back(); }
   PlanTraits traits() const override {
@@ -49,8 +55,8 @@ class BlocksPlan final : public RaggedPlan {
       }
       return;
     }
-    const std::vector<Visit> visits = visits_of(groups);
-    if (!too_many(visits)) return gather_runs(*type_, runs_of(groups, visits, positions), slots, sinks);
+    const Distinct blocks = blocks_of(groups);
+    if (!too_many(blocks)) return gather_runs(*type_, runs_of(groups, blocks, positions), slots, sinks);
     for_each_block(
         groups, positions,
         [&](const BlockPtr& block, std::span<const std::int64_t> rows, std::span<const std::int64_t> places) {
@@ -61,6 +67,14 @@ class BlocksPlan final : public RaggedPlan {
           const BlockRun run{block, rows, 0};
           gather_runs(*type_, {&run, 1}, to, sinks);
         });
+  }
+
+  void gather_batches(std::span<std::int64_t> positions, std::span<const BatchRows> batches) const override {
+    std::vector<std::size_t> counts;
+    for (const BatchRows& batch : batches) counts.push_back(batch.count);
+    const auto runs = runs_of_batches(positions, counts);
+    if (!runs) return Plan::gather_batches(positions, batches);
+    for (std::size_t i = 0; i < batches.size(); ++i) gather_runs(*type_, runs->of(i), {}, batches[i].sinks);
   }
 
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
@@ -79,9 +93,20 @@ class BlocksPlan final : public RaggedPlan {
   bool fetches_batches() const override { return !type_->dense; }
   Element fetch_batch(std::span<std::int64_t> positions) const override {
     const std::vector<Group> groups = locate(positions);
-    const std::vector<Visit> visits = visits_of(groups);
-    if (too_many(visits)) return stack_rows(fetch_at(groups, positions), *pool_, op_);
-    return batch_of_runs(*type_, runs_of(groups, visits, positions), *pool_, op_);
+    const Distinct blocks = blocks_of(groups);
+    if (too_many(blocks)) return stack_rows(fetch_at(groups, positions), *pool_, op_);
+    return batch_of_runs(*type_, runs_of(groups, blocks, positions), *pool_, op_);
+  }
+
+  std::vector<Element> fetch_batches(std::span<std::int64_t> positions,
+                                     std::span<const std::size_t> counts) const override {
+    const auto runs = runs_of_batches(positions, counts);
+    if (!runs) return Plan::fetch_batches(positions, counts);
+    std::vector<Element> batches;
+    batches.reserve(counts.size());
+    for (std::size_t i = 0; i < counts.size(); ++i)
+      batches.push_back(batch_of_runs(*type_, runs->of(i), *pool_, op_));
+    return batches;
   }
 
   /// Blocks of files would have to be read to know the lengths of their lists.
@@ -129,46 +154,68 @@ class BlocksPlan final : public RaggedPlan {
   bool fetches_ragged() const override { return true; }
   Element fetch_ragged(std::span<std::int64_t> positions) const override {
     const std::vector<Group> groups = locate(positions);
-    const std::vector<Visit> visits = visits_of(groups);
-    if (too_many(visits))
+    const Distinct blocks = blocks_of(groups);
+    if (too_many(blocks))
       return stack_ragged_rows(fetch_at(groups, positions), lists_of(*type_), *pool_, op_);
-    return ragged_batch_of_runs(*type_, runs_of(groups, visits, positions), *pool_);
+    return ragged_batch_of_runs(*type_, runs_of(groups, blocks, positions), *pool_);
   }
 
  private:
-  /// Consecutive positions that lie in one block.
+  /// Consecutive positions of one batch that lie in one block.
   struct Group {
     std::size_t block;
     std::size_t begin, end;
+    std::int64_t first;  ///< the row of its batch at `begin`
   };
-  /// A group by its number, and its block.
-  struct Visit {
-    std::size_t block;
-    std::size_t group;
-    auto operator<=>(const Visit&) const = default;
+
+  /// The rows of several batches.
+  struct BatchRuns {
+    std::vector<BlockRun> runs;
+    std::vector<std::size_t> ends;  ///< the runs up to the end of each batch
+
+    std::span<const BlockRun> of(std::size_t batch) const {
+      const std::size_t begin = batch == 0 ? 0 : ends[batch - 1];
+      return std::span(runs).subspan(begin, ends[batch] - begin);
+    }
   };
 
   bool is_list(std::size_t leaf) const { return lists_of(*type_)[leaf]; }
 
   /// Replaces positions by the rows of their blocks, which will be read.
   std::vector<Group> locate(std::span<std::int64_t> positions) const {
+    const std::size_t count = positions.size();
+    return locate(positions, {&count, 1});
+  }
+
+  /// The same for batches of `counts` positions.
+  std::vector<Group> locate(std::span<std::int64_t> positions, std::span<const std::size_t> counts) const {
     const std::vector<std::int64_t>& starts = blocks_->starts();
     std::vector<Group> groups;
-    std::int64_t begin = 0, end = 0;  // the rows of the group's block
-    for (std::size_t i = 0; i < positions.size(); ++i) {
-      if (positions[i] < begin || positions[i] >= end) {
-        const auto after = std::upper_bound(starts.begin(), starts.end(), positions[i]);
-        begin = *(after - 1);
-        end = *after;
-        const auto block = static_cast<std::size_t>(after - starts.begin()) - 1;
-        groups.push_back({block, i, i});
+    std::size_t first = 0;  // of a batch
+    for (const std::size_t count : counts) {
+      std::int64_t begin = 0, end = 0;  // the rows of the group's block
+      for (std::size_t i = first; i < first + count; ++i) {
+        if (positions[i] < begin || positions[i] >= end) {
+          const std::size_t block = block_of_(positions[i]);
+          begin = starts[block];
+          end = starts[block + 1];
+          groups.push_back({block, i, i, static_cast<std::int64_t>(i - first)});
+        }
+        positions[i] -= begin;
+        groups.back().end = i + 1;
       }
-      positions[i] -= begin;
-      groups.back().end = i + 1;
+      first += count;
     }
     if (blocks_->is_remote()) announce(groups);
     if (are_scattered(groups, std::ssize(positions))) blocks_->scatter();
     return groups;
+  }
+
+  /// The positions from rows of blocks.
+  void undo_locate(const std::vector<Group>& groups, std::span<std::int64_t> rows) const {
+    for (const Group& group : groups) {
+      for (std::size_t i = group.begin; i < group.end; ++i) rows[i] += blocks_->starts()[group.block];
+    }
   }
 
   void announce(const std::vector<Group>& groups) const {
@@ -179,15 +226,13 @@ class BlocksPlan final : public RaggedPlan {
   }
 
   /// Whether more blocks of files would be held at a time than memory should.
-  bool too_many(std::span<const Visit> visits) const {
-    return blocks_->reads_files() && std::ssize(visits) > most_held_ && count_blocks(visits) > most_held_;
+  bool too_many(const Distinct& blocks) const {
+    return blocks_->reads_files() && std::ssize(blocks.values) > most_held_;
   }
 
   /// Elements one by one, where `locate` has replaced their positions.
   std::vector<Element> fetch_at(const std::vector<Group>& groups, std::span<std::int64_t> rows) const {
-    for (const Group& group : groups) {
-      for (std::size_t i = group.begin; i < group.end; ++i) rows[i] += blocks_->starts()[group.block];
-    }
+    undo_locate(groups, rows);
     return fetch(rows);
   }
 
@@ -203,38 +248,47 @@ class BlocksPlan final : public RaggedPlan {
                           [](const Group& a, const Group& b) { return a.block < b.block; });
   }
 
-  /// Those of one block one after the other.
-  static std::vector<Visit> visits_of(const std::vector<Group>& groups) {
-    std::vector<Visit> visits;
-    visits.reserve(groups.size());
-    for (std::size_t group = 0; group < groups.size(); ++group)
-      visits.push_back({groups[group].block, group});
-    std::sort(visits.begin(), visits.end());
-    return visits;
-  }
-
-  static std::int64_t count_blocks(std::span<const Visit> visits) {
-    std::int64_t blocks = 0;
-    for (std::size_t i = 0; i < visits.size(); ++i)
-      blocks += i == 0 || visits[i].block != visits[i - 1].block ? 1 : 0;
-    return blocks;
+  static Distinct blocks_of(const std::vector<Group>& groups) {
+    std::vector<std::size_t> blocks;
+    blocks.reserve(groups.size());
+    for (const Group& group : groups) blocks.push_back(group.block);
+    return distinct(blocks);
   }
 
   static BlockRun run_of(BlockPtr block, const Group& group, std::span<const std::int64_t> rows) {
-    return {std::move(block), rows.subspan(group.begin, group.end - group.begin),
-            static_cast<std::int64_t>(group.begin)};
+    return {std::move(block), rows.subspan(group.begin, group.end - group.begin), group.first};
   }
 
   /// Each block is looked up once.
-  std::vector<BlockRun> runs_of(const std::vector<Group>& groups, std::span<const Visit> visits,
+  std::vector<BlockRun> runs_of(const std::vector<Group>& groups, const Distinct& blocks,
                                 std::span<const std::int64_t> rows) const {
-    std::vector<BlockRun> runs(groups.size());
-    BlockPtr block;
-    for (std::size_t i = 0; i < visits.size(); ++i) {
-      if (i == 0 || visits[i].block != visits[i - 1].block) block = blocks_->block(visits[i].block);
-      runs[visits[i].group] = run_of(block, groups[visits[i].group], rows);
-    }
+    std::vector<BlockPtr> held;
+    held.reserve(blocks.values.size());
+    for (const std::size_t block : blocks.values) held.push_back(blocks_->block(block));
+    std::vector<BlockRun> runs;
+    runs.reserve(groups.size());
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      runs.push_back(run_of(held[blocks.which[i]], groups[i], rows));
     return runs;
+  }
+
+  /// Those of batches of `counts` positions, whose blocks are all looked up first. Not set, and positions as
+  /// they were, where that is no gain, or would hold more blocks than memory should.
+  std::optional<BatchRuns> runs_of_batches(std::span<std::int64_t> positions,
+                                           std::span<const std::size_t> counts) const {
+    const std::vector<Group> groups = locate(positions, counts);
+    const Distinct blocks = blocks_of(groups);
+    if (in_order(groups) || too_many(blocks)) {
+      undo_locate(groups, positions);
+      return std::nullopt;
+    }
+    BatchRuns batches{runs_of(groups, blocks, positions), {}};
+    std::size_t run = 0;
+    for (std::size_t count : counts) {
+      for (; count > 0; ++run) count -= batches.runs[run].rows.size();
+      batches.ends.push_back(run);
+    }
+    return batches;
   }
 
   /// Calls `read(block, rows, places of these rows)` once for each block.
@@ -258,6 +312,7 @@ class BlocksPlan final : public RaggedPlan {
   }
 
   std::shared_ptr<const BlockSet> blocks_;
+  BlockFinder block_of_;
   std::shared_ptr<const RowType> type_;
   std::shared_ptr<BufferPool> pool_;
   std::string op_;

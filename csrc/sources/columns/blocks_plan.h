@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "sources/columns/block_rows.h"
+#include "sources/columns/block_run.h"
+#include "sources/columns/row_type.h"
 #include "torch_distinput/plan.h"
 
 namespace torch_distinput {

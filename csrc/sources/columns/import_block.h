@@ -24,6 +24,7 @@ struct RowBlock {
 
   Element value;
   std::vector<DenseRows> dense;  ///< one for each leaf; without data for those that are not dense
+  DenseRows together;            ///< where all dense leaves of a row lie together; else without data
   std::int64_t rows;
 };
 

@@ -1,4 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "sources/columns/row_type.h"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -7,7 +9,6 @@
 #include <c10/util/Exception.h>
 
 #include "core/names.h"
-#include "sources/columns/block_rows.h"
 
 namespace torch_distinput {
 namespace {

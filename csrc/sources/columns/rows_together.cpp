@@ -2,12 +2,17 @@
 #include "sources/columns/rows_together.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include <ATen/ops/empty.h>
+#include <ATen/core/Tensor.h>
+
+#include "kernels/rows.h"
+#include "kernels/sized_copy.h"
+#include "runtime/buffer_pool.h"
 
 namespace torch_distinput {
 namespace {
@@ -43,32 +48,12 @@ std::vector<Part> parts_of(const RowBlock& block) {
   return parts;
 }
 
-template <class Copy>
-void copy_rows(std::int64_t rows, const char* from, std::int64_t bytes, char* to, std::int64_t stride,
-               Copy copy) {
-  for (std::int64_t row = 0; row < rows; ++row) copy(to + row * stride, from + row * bytes);
-}
-
 /// Copies `rows` rows of one leaf.
 void copy_leaf(std::int64_t rows, const char* from, std::int64_t bytes, char* to, std::int64_t stride) {
-  const auto sized = [&]<std::size_t kBytes>(std::integral_constant<std::size_t, kBytes>) {
-    copy_rows(rows, from, kBytes, to, stride,
-              [](char* at, const char* row) { std::memcpy(at, row, kBytes); });
-  };
-  switch (bytes) {
-    case 1:
-      return sized(std::integral_constant<std::size_t, 1>());
-    case 2:
-      return sized(std::integral_constant<std::size_t, 2>());
-    case 4:
-      return sized(std::integral_constant<std::size_t, 4>());
-    case 8:
-      return sized(std::integral_constant<std::size_t, 8>());
-    default:
-      copy_rows(rows, from, bytes, to, stride, [bytes](char* at, const char* row) {
-        std::memcpy(at, row, static_cast<std::size_t>(bytes));
-      });
-  }
+  with_known_size(bytes, [&](auto size) {
+    for (std::int64_t row = 0; row < rows; ++row)
+      std::memcpy(to + row * stride, from + row * size, static_cast<std::size_t>(size));
+  });
 }
 
 }  // namespace
@@ -79,7 +64,8 @@ RowBlock with_rows_together(RowBlock block) {
   const std::int64_t largest = parts.front().item;
   const std::int64_t stride = (parts.back().offset + parts.back().bytes + largest - 1) / largest * largest;
   if (stride > kMostBytes) return block;
-  const at::Tensor all = at::empty({block.rows, stride}, at::kByte);
+  // From the pool: a block that goes leaves its memory, whose pages are there, to one that comes.
+  const at::Tensor all = pooled_tensor(std::array{block.rows, stride}, at::kByte, *host_pool());
   auto* const memory = static_cast<char*>(all.mutable_data_ptr());
   for (std::int64_t begin = 0; begin < block.rows; begin += kTile) {
     for (const Part& part : parts)
@@ -91,7 +77,9 @@ RowBlock with_rows_together(RowBlock block) {
     const auto& leaf = std::get<at::Tensor>(leaves[part.leaf]);
     leaves[part.leaf] = all.narrow(1, part.offset, part.bytes).view(leaf.scalar_type()).view(leaf.sizes());
   }
-  return {Element(block.value.structure(), std::move(leaves)), block.rows};
+  RowBlock together(Element(block.value.structure(), std::move(leaves)), block.rows);
+  together.together = {memory, stride};
+  return together;
 }
 
 }  // namespace torch_distinput

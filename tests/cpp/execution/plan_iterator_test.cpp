@@ -330,6 +330,20 @@ TEST(ReadAhead, MakesTinyElementsManyAtATime) {
   EXPECT_EQ(slow.burst, 1);
 }
 
+TEST(ReadAhead, MakesSmallElementsTogetherWhereThatFindsThemFaster) {
+  const auto chunk = [](std::int64_t together, std::int64_t kibibytes, const Options& options = {}) {
+    const Sample sample{kibibytes << 10, std::chrono::microseconds(50)};
+    return choose_read_ahead({.together = together}, *execution(options), sample).chunk;
+  };
+  EXPECT_EQ(chunk(1, 20), 1);
+  EXPECT_EQ(chunk(8, 20), 8);
+  EXPECT_EQ(chunk(1000, 20), 25);  // 512 KiB
+  EXPECT_EQ(chunk(8, 512), 1);
+  EXPECT_EQ(chunk(8, 20, {.prefetch = 3}), 3);
+  EXPECT_EQ(chunk(8, 20, {.prefetch = 0}), 1);
+  EXPECT_EQ(chunk(100, 1), 100);
+}
+
 TEST(ReadAhead, LeavesElementsThatCostNothingInTheConsumersThread) {
   const ReadAhead ahead = choose_read_ahead({}, *execution(), {64, std::chrono::nanoseconds(300)});
   EXPECT_EQ(ahead.executor->concurrency(), 0);

@@ -4,14 +4,17 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "ops/op_testing.h"
 #include "support/errors.h"
 #include "torch_distinput/columns.h"
 #include "torch_distinput/dataset_iterator.h"
@@ -213,6 +216,55 @@ TEST(ColumnFiles, APositionBehindTheEndOfAFileIsRefused) {
   DatasetIterator other = rows_of(shorter, false).iterate();
   EXPECT_EQ(message_of<c10::ValueError>([&] { other.load(iterator.save()); }),
             "numbers: the saved position is after row 3 of a file, but the file has 2 rows.");
+}
+
+/// Two files of `blocks` blocks each, of 1 to 9 rows; the values count the rows.
+std::shared_ptr<const Numbers> counted_rows(std::size_t blocks) {
+  Numbers::Files files;
+  std::int64_t row = 0;
+  for (const char* const name : {"a", "b"}) {
+    for (std::size_t block = 0; block < blocks; ++block) {
+      Rows& rows = files[name].emplace_back();
+      for (std::size_t i = 0; i < 1 + (block * 5) % 9; ++i) rows.push_back(row++);
+    }
+  }
+  return std::make_shared<const Numbers>(std::move(files));
+}
+
+/// The values in the batches of `plan` at `positions`, made together or one by one.
+std::vector<Rows> batches_at(const Plan& plan, const Rows& positions, bool together) {
+  std::vector<Element> batches;
+  Rows scratch = positions;
+  if (together) batches = plan.fetch(scratch);
+  for (std::int64_t& position : together ? std::span<std::int64_t>() : std::span(scratch))
+    batches.push_back(std::move(plan.fetch({&position, 1}).front()));
+  std::vector<Rows> found;
+  for (const Element& batch : batches) {
+    const at::Tensor rows = batch["x"].tensor();
+    found.emplace_back(rows.data_ptr<std::int64_t>(), rows.data_ptr<std::int64_t>() + rows.numel());
+  }
+  return found;
+}
+
+TEST(ColumnFiles, BatchesMadeTogetherAreThoseMadeOneByOne) {
+  // With few blocks, all are held at a time; with many, those of a full shuffle are too many.
+  for (const std::size_t blocks : {1, 3, 40}) {
+    const Dataset rows = rows_of(counted_rows(blocks), true);
+    for (const Dataset& order : {rows, rows.shuffle({.seed = 3}), rows.shuffle({.seed = 5, .blocks = 2}),
+                                 rows.shuffle({.seed = 5, .blocks = 2}).skip(3).prefetch(2)}) {
+      const Dataset batches = order.batch(7);
+      const PlanPtr plan = op_testing::plan_of(batches);
+      Rows positions(static_cast<std::size_t>(plan->size()));
+      std::iota(positions.begin(), positions.end(), std::int64_t{0});
+      const std::vector<Rows> expected = batches_at(*plan, positions, /*together=*/false);
+      EXPECT_EQ(batches_at(*plan, positions, /*together=*/true), expected);
+      std::set<std::int64_t> different;
+      for (const Rows& batch : expected) different.insert(batch.begin(), batch.end());
+      std::size_t count = 0;
+      for (const Rows& batch : expected) count += batch.size();
+      EXPECT_EQ(different.size(), count);
+    }
+  }
 }
 
 }  // namespace
