@@ -74,6 +74,16 @@ void BlockCache::keep(std::int64_t blocks) {
   }
 }
 
+BlockPtr BlockCache::kept(const Key& key) {
+  State& here = state();
+  const std::uint64_t time = ++all().time;
+  const std::lock_guard lock(here.mutex);
+  const auto found = here.entries.find(key);
+  if (found == here.entries.end()) return nullptr;
+  found->second.time = time;
+  return found->second.block;
+}
+
 bool BlockCache::has(const Key& key) {
   State& here = state();
   const std::lock_guard lock(here.mutex);

@@ -43,6 +43,8 @@ class BlockCache {
   /// From now on, keeps the last `blocks` blocks, whatever their bytes; never fewer than an earlier call
   /// asked for.
   void keep(std::int64_t blocks);
+  /// The block of `key` where it is kept, else null.
+  BlockPtr kept(const Key& key);
   /// Whether the block of `key` is kept, or being read.
   bool has(const Key& key);
 

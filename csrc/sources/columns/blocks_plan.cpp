@@ -262,9 +262,7 @@ class BlocksPlan final : public RaggedPlan {
   /// Each block is looked up once.
   std::vector<BlockRun> runs_of(const std::vector<Group>& groups, const Distinct& blocks,
                                 std::span<const std::int64_t> rows) const {
-    std::vector<BlockPtr> held;
-    held.reserve(blocks.values.size());
-    for (const std::size_t block : blocks.values) held.push_back(blocks_->block(block));
+    const std::vector<BlockPtr> held = blocks_->blocks(blocks.values);
     std::vector<BlockRun> runs;
     runs.reserve(groups.size());
     for (std::size_t i = 0; i < groups.size(); ++i)
@@ -320,6 +318,13 @@ class BlocksPlan final : public RaggedPlan {
 };
 
 }  // namespace
+
+std::vector<BlockPtr> BlockSet::blocks(std::span<const std::size_t> indices) const {
+  std::vector<BlockPtr> found;
+  found.reserve(indices.size());
+  for (const std::size_t index : indices) found.push_back(block(index));
+  return found;
+}
 
 PlanPtr blocks_plan(std::shared_ptr<const BlockSet> blocks, std::shared_ptr<const RowType> type,
                     std::shared_ptr<BufferPool> pool, std::string op) {

@@ -26,6 +26,8 @@ class BlockSet {
   virtual SourceRow source_row(std::int64_t row) const = 0;
   /// Block `index`; may wait for a file and throw its error.
   virtual BlockPtr block(std::size_t index) const = 0;
+  /// Several blocks, as `block`, in that order.
+  virtual std::vector<BlockPtr> blocks(std::span<const std::size_t> indices) const;
   /// Whether `block` reads files, so that not all blocks can be held at once.
   virtual bool reads_files() const = 0;
   /// Keeps as many blocks as that, whatever their bytes.

@@ -9,6 +9,7 @@
 #include "core/interrupt_watch.h"
 #include "execution/execution_context.h"
 #include "execution/reads_files.h"
+#include "runtime/executor.h"
 #include "sources/columns/block_ahead.h"
 #include "sources/columns/column_files_iterator.h"
 #include "sources/columns/columns.h"
@@ -59,7 +60,8 @@ class ColumnFilesNode final : public Node, public ReadsFiles {
     if (!index_ || context.execution->options.skip) return nullptr;
     auto names = list_names(*names_, context.input(0), name_);
     if (!names || names->empty()) return nullptr;
-    auto blocks = std::make_shared<const FileBlocks>(files_, *std::move(names));
+    const auto threads = static_cast<std::size_t>(context.execution->executor->concurrency());
+    auto blocks = std::make_shared<const FileBlocks>(files_, *std::move(names), threads);
     auto type = blocks->type();
     return blocks_plan(std::move(blocks), std::move(type), context.execution->pool, name_);
   }

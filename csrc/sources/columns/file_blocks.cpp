@@ -5,10 +5,17 @@
 #include <utility>
 
 #include "sources/columns/arrow_owned.h"
+#include "sources/columns/read_at_once.h"
 #include "sources/records/url_names.h"
 #include "torch_distinput/storage.h"
 
 namespace torch_distinput {
+namespace {
+
+/// To start threads for fewer blocks would take a good part of the time that they save.
+constexpr std::size_t kFewestForThreads = 4;
+
+}  // namespace
 
 ColumnFiles::ColumnFiles(std::shared_ptr<const BlockReader> reader, ColumnOptions options)
     : reader_(std::move(reader)), options_(std::move(options)) {}
@@ -34,10 +41,12 @@ std::int64_t ColumnFiles::number(const std::string& file) {
   return numbers_.try_emplace(file, std::ssize(numbers_)).first->second;
 }
 
-FileBlocks::FileBlocks(std::shared_ptr<ColumnFiles> files, std::vector<std::string> names)
+FileBlocks::FileBlocks(std::shared_ptr<ColumnFiles> files, std::vector<std::string> names,
+                       std::size_t threads)
     : files_(std::move(files)),
       names_(std::move(names)),
       is_remote_(std::any_of(names_.begin(), names_.end(), names_object)),
+      threads_(threads),
       ahead_([this](std::span<const std::size_t> blocks, std::int64_t bytes) { return ask(blocks, bytes); }) {
   const auto counts = files_->reader().count_rows(names_);
   for (std::size_t file = 0; file < names_.size(); ++file) {
@@ -90,6 +99,27 @@ BlockPtr FileBlocks::block(std::size_t index) const {
     });
   };
   return is_remote_ ? ahead_.read(index, read) : read();
+}
+
+/// The first batches of a shuffle need a block each for most of their rows. Of remote files, many threads
+/// read batches anyway.
+std::vector<BlockPtr> FileBlocks::blocks(std::span<const std::size_t> indices) const {
+  if (is_remote_) return BlockSet::blocks(indices);
+  std::vector<BlockPtr> found;
+  found.reserve(indices.size());
+  std::vector<std::size_t> missing;  // places in `found`
+  for (const std::size_t index : indices) {
+    found.push_back(files_->kept(places_[index].number, places_[index].block));
+    if (found.back() == nullptr) missing.push_back(found.size() - 1);
+  }
+  const auto read = [&](std::size_t i) { found[missing[i]] = block(indices[missing[i]]); };
+  std::unique_lock helped(helped_, std::defer_lock);
+  const bool has_helpers = missing.size() >= kFewestForThreads && helped.try_lock();
+  read_at_once(missing.size(), has_helpers ? threads_ : 0, read);
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (found[missing[i]] == nullptr) read(i);
+  }
+  return found;
 }
 
 void FileBlocks::will_read(std::span<const std::size_t> blocks) const {

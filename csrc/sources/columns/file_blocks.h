@@ -36,7 +36,9 @@ class ColumnFiles {
 
   /// The number of a file among those of this reader.
   std::int64_t number(const std::string& file);
-  /// Whether block `block` of the file with number `file` is kept, or being read.
+  /// Block `block` of the file with number `file` where it is kept, else null.
+  BlockPtr kept(std::int64_t file, std::int64_t block) { return cache_.kept({file, block}); }
+  /// Whether it is kept, or being read.
   bool has(std::int64_t file, std::int64_t block) { return cache_.has({file, block}); }
   /// As `BlockCache::keep`.
   void keep(std::int64_t blocks) { cache_.keep(blocks); }
@@ -58,8 +60,9 @@ class ColumnFiles {
 /// The blocks of several files, which are counted beforehand; those without rows are left out.
 class FileBlocks final : public BlockSet {
  public:
-  /// REQUIRES: `names` is not empty.
-  FileBlocks(std::shared_ptr<ColumnFiles> files, std::vector<std::string> names);
+  /// Blocks that a caller wants together are read by it and up to `threads` other threads. REQUIRES: `names`
+  /// is not empty.
+  FileBlocks(std::shared_ptr<ColumnFiles> files, std::vector<std::string> names, std::size_t threads = 0);
 
   const std::shared_ptr<const RowType>& type() const { return type_; }
   /// How block `index` is read. REQUIRES: this outlives the source.
@@ -68,6 +71,7 @@ class FileBlocks final : public BlockSet {
   const std::vector<std::int64_t>& starts() const override { return starts_; }
   SourceRow source_row(std::int64_t row) const override;
   BlockPtr block(std::size_t index) const override;
+  std::vector<BlockPtr> blocks(std::span<const std::size_t> indices) const override;
   bool reads_files() const override { return true; }
   void keep(std::int64_t blocks) const override { files_->keep(blocks); }
   void scatter() const override { is_scattered_ = true; }
@@ -90,6 +94,8 @@ class FileBlocks final : public BlockSet {
   std::vector<Place> places_;
   std::vector<std::int64_t> starts_{0};
   bool is_remote_;
+  std::size_t threads_;
+  mutable std::mutex helped_;  ///< one caller at a time has helpers
   mutable std::atomic<bool> is_scattered_ = false;
   mutable BlockAhead ahead_;
 };

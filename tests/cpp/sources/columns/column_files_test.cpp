@@ -1,9 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -116,6 +121,7 @@ class Numbers final : public BlockReader {
   }
   void schema(const std::string&, ArrowSchema* out) const override { write_schema(out); }
   void read(const std::string& file, std::int64_t block, ArrowArrayStream* out) const override {
+    if (on_read) on_read();
     write_good(files_.at(file).at(static_cast<std::size_t>(block)), out);
   }
   bool reads_rows() const override { return true; }
@@ -127,6 +133,8 @@ class Numbers final : public BlockReader {
   std::unique_ptr<BlockCursor> open(const std::string& file) const override {
     return std::make_unique<Cursor>(*this, file);
   }
+
+  std::function<void()> on_read;  ///< called before a block is read, in its thread
 
   /// The files whose blocks were counted.
   const std::set<std::string>& counted() const { return counted_; }
@@ -219,7 +227,7 @@ TEST(ColumnFiles, APositionBehindTheEndOfAFileIsRefused) {
 }
 
 /// Two files of `blocks` blocks each, of 1 to 9 rows; the values count the rows.
-std::shared_ptr<const Numbers> counted_rows(std::size_t blocks) {
+std::shared_ptr<Numbers> counted_rows(std::size_t blocks) {
   Numbers::Files files;
   std::int64_t row = 0;
   for (const char* const name : {"a", "b"}) {
@@ -228,7 +236,7 @@ std::shared_ptr<const Numbers> counted_rows(std::size_t blocks) {
       for (std::size_t i = 0; i < 1 + (block * 5) % 9; ++i) rows.push_back(row++);
     }
   }
-  return std::make_shared<const Numbers>(std::move(files));
+  return std::make_shared<Numbers>(std::move(files));
 }
 
 /// The values in the batches of `plan` at `positions`, made together or one by one.
@@ -264,6 +272,37 @@ TEST(ColumnFiles, BatchesMadeTogetherAreThoseMadeOneByOne) {
       for (const Rows& batch : expected) count += batch.size();
       EXPECT_EQ(different.size(), count);
     }
+  }
+}
+
+TEST(ColumnFiles, TheBlocksOfABatchAreReadSideBySide) {
+  const auto reader = counted_rows(30);
+  std::mutex mutex;
+  std::condition_variable changed;
+  int reading = 0, most = 0;
+  reader->on_read = [&] {
+    std::unique_lock lock(mutex);
+    most = std::max(most, ++reading);
+    changed.notify_all();
+    // Once two have met, none waits any more.
+    EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(10), [&] { return most >= 2; }));
+    --reading;
+  };
+  const Dataset rows = rows_of(reader, true).with_options({.num_threads = 1});
+  Rows first{0};
+  op_testing::plan_of(rows.shuffle({.seed = 1, .blocks = 2}).batch(50))->fetch(first);
+  EXPECT_EQ(most, 2);
+}
+
+TEST(ColumnFiles, ABadBlockOfABatchIsItsErrorWhicheverThreadReadsIt) {
+  Numbers::Files files;
+  for (std::int64_t block = 0; block < 40; ++block) files["a"].push_back({block == 17 ? -1 : block});
+  files["b"] = {{40}};
+  const Dataset rows = rows_of(std::make_shared<Numbers>(files), true).with_options({.num_threads = 3});
+  const PlanPtr plan = op_testing::plan_of(rows.shuffle({.seed = 1, .blocks = 2}).batch(41));
+  for (int tries = 0; tries < 50; ++tries) {
+    Rows first{0};
+    EXPECT_TRUE(has(message_of<InvalidArgumentError>([&] { plan->fetch(first); }), "a bad row"));
   }
 }
 
