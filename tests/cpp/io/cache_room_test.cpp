@@ -1,13 +1,20 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/cache_room.h"
 
+#include <array>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <ctime>
+#include <functional>
 #include <thread>
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +24,32 @@ namespace torch_distinput::files_testing {
 namespace {
 
 constexpr std::uint64_t kFile = kCacheBlock + 4096;
+
+/// From now on, this process is killed as soon as it asks the system to change the room of a file.
+void be_killed_at_fallocate() {
+  std::array<::sock_filter, 4> filter{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(::seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  ::sock_fprog program{static_cast<unsigned short>(filter.size()),
+                       filter.data()};  // NOLINT(google-runtime-int)
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/// Whether a forked child that does `work` is killed at that.
+bool is_killed_at_fallocate(const std::function<void()>& work) {
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    work();
+    ::_exit(0);
+  }
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS;
+}
 
 class CacheRoom : public InCache {
  protected:
@@ -119,6 +152,40 @@ TEST_F(CacheRoom, IsTakenFromKilledProcesses) {
   EXPECT_TRUE(claim->keep(key, part_of(object, 2)));
   EXPECT_TRUE(has(key, object, 1) && has(key, object, 2));
   EXPECT_EQ(files().size(), 1u);
+}
+
+TEST_F(CacheRoom, IsNotCountedTooLowWhereAProcessIsKilledBetweenCountingAndChangingIt) {
+  const std::string object = random_text(3 * kCacheBlock);
+  const CacheKey key = key_of("object", object.size());
+  ASSERT_TRUE(keep(key, object, 1));
+  const auto take_at = [&](const CacheKey& of, std::uint64_t block) {
+    std::optional<BlockClaim> claim;
+    be_killed_at_fallocate();
+    take(of, block, claim);
+  };
+  const std::array<std::function<void()>, 3> works{
+      [&] { take_at(key_of("new", object.size()), 0); },  // before a file has room for its head
+      [&] { take_at(key, 0); },                           // before a block has room
+      [&] {
+        std::optional<BlockClaim> claim;
+        take(key, 0, claim);
+        be_killed_at_fallocate();
+        claim.reset();  // before its room is given back
+      },
+  };
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    const std::uint64_t before = used_room(*root_);
+    ASSERT_TRUE(is_killed_at_fallocate(works.at(i))) << i;
+    EXPECT_GT(used_room(*root_), before) << i;
+    EXPECT_GE(used_room(*root_), bytes_of_files()) << i;
+    for (const CacheKey& of : {key, key_of("new", object.size())}) {
+      std::optional<BlockClaim> claim;
+      EXPECT_EQ(take(of, 0, claim), BlockClaim::State::kMine) << i;
+    }
+    trim_room(*root_, ~std::uint64_t{0});
+    EXPECT_EQ(used_room(*root_), bytes_of_files()) << i;
+    EXPECT_TRUE(has(key, object, 1)) << i;
+  }
 }
 
 TEST_F(CacheRoom, IsCountedAnewWhereTheCountIsDamaged) {
