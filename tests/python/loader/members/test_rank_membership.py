@@ -3,6 +3,7 @@
 
 import os
 import signal
+from datetime import timedelta
 
 import pytest
 import ranks
@@ -134,6 +135,8 @@ class Job:
         alive = ALIVE[self.generation][1]
         store = dist.PrefixStore(f"generation {self.generation}", self.store)
         dist.init_process_group("gloo", store=store, rank=alive.index(self.rank), world_size=len(alive))
+        # Now and then gloo does not tell a rank that another one is gone.
+        dist.distributed_c10d._set_pg_timeout(timedelta(seconds=15))
         places = torch.zeros(len(alive), 2, dtype=torch.int64)
         places[alive.index(self.rank)] = torch.tensor([self.train.committed_steps, self.check.committed_steps])
         dist.all_reduce(places)
