@@ -73,6 +73,13 @@ std::int64_t with_room(std::int64_t elements, std::int64_t bytes, std::int64_t t
   return std::clamp<std::int64_t>(elements, 1, std::max(least, prefetch_bytes(options) / bytes));
 }
 
+/// Elements that one call makes because it finds them faster together. Users' code runs for one element at a
+/// time, and of those that come over a network no more is known than the least bytes that they have.
+std::int64_t count_together(const PlanTraits& traits, std::int64_t bytes) {
+  if (traits.runs_user_code || traits.remote) return 1;
+  return std::clamp<std::int64_t>(kBurstBytes / bytes, 1, traits.together);
+}
+
 }  // namespace
 
 ThreadUse plan_threads(const PlanTraits& traits, const ExecutionContext& execution) {
@@ -104,7 +111,7 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   result.executor = executor_for(traits, execution, asked);
   result.may_block = traits.remote;
   const std::int64_t bytes = std::max<std::int64_t>(1, sample.bytes);
-  const std::int64_t together = std::clamp<std::int64_t>(kBurstBytes / bytes, 1, traits.together);
+  const std::int64_t together = count_together(traits, bytes);
   if (asked != 0)
     result.chunk = std::max(together, std::clamp<std::int64_t>(kBlockBytes / bytes, 1, traits.block));
   const std::int64_t threads = result.executor->concurrency();

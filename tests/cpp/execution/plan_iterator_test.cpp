@@ -344,6 +344,17 @@ TEST(ReadAhead, MakesSmallElementsTogetherWhereThatFindsThemFaster) {
   EXPECT_EQ(chunk(100, 1), 100);
 }
 
+TEST(ReadAhead, MakesNeitherUsersElementsNorRemoteOnesTogether) {
+  const Sample small{1 << 14, std::chrono::microseconds(50)};
+  const auto chunk = [&](const PlanTraits& traits) {
+    return choose_read_ahead(traits, *execution(), small).chunk;
+  };
+  EXPECT_EQ(chunk({.together = 8}), 8);
+  EXPECT_EQ(chunk({.runs_user_code = true, .together = 8}), 1);
+  EXPECT_EQ(chunk({.runs_user_code = true, .num_parallel_calls = 2, .together = 8}), 1);
+  EXPECT_EQ(chunk({.remote = true, .together = 8}), 1);
+}
+
 TEST(ReadAhead, LeavesElementsThatCostNothingInTheConsumersThread) {
   const ReadAhead ahead = choose_read_ahead({}, *execution(), {64, std::chrono::nanoseconds(300)});
   EXPECT_EQ(ahead.executor->concurrency(), 0);

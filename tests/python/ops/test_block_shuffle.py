@@ -136,3 +136,10 @@ def test_explain_says_what_is_in_use():
 def test_what_cannot_be_shuffled_by_blocks_is_refused(make, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         make(tdi.Dataset.range(10))
+
+
+def test_a_function_behind_batches_is_called_for_those_that_are_asked_for():
+    calls = []
+    batches = numbered([50] * 100).shuffle(seed=1, blocks=2).batch(32).map(lambda batch: calls.append(len(batch)))
+    for asked, _ in enumerate(itertools.islice(batches, 6), start=1):
+        assert len(calls) == asked
