@@ -65,6 +65,7 @@ class MapPlan final : public Plan {
     traits.runs_user_code = traits.runs_user_code || function_->runs_user_code();
     traits.num_parallel_calls = std::max(traits.num_parallel_calls, calls_);
     traits.block = std::max(traits.block, block_);
+    traits.together = 1;  // a call may take far longer than to find what it is for
     return traits;
   }
 

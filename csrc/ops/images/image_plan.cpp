@@ -46,7 +46,11 @@ class ImagePlan final : public Plan {
         pool_(std::move(pool)) {}
 
   std::int64_t size() const override { return input_->size(); }
-  PlanTraits traits() const override { return input_->traits(); }
+  PlanTraits traits() const override {
+    PlanTraits traits = input_->traits();
+    traits.together = 1;  // to decode an image takes far longer than to find it
+    return traits;
+  }
   std::int64_t least_bytes() const override {
     if (layout_) return Plan::least_bytes();
     return image_ ? image_->bytes : 0;

@@ -223,6 +223,7 @@ TEST(Map, RowWiseRefusesAFunctionThatChangesTheRows) {
 
 TEST(Map, SetsTheTraitsOfThePlan) {
   const Dataset rows = Dataset::range(8);
+  EXPECT_EQ(plan_of(rows.shuffle({.seed = 1, .blocks = 2}).map(twice))->traits().together, 1);
   EXPECT_FALSE(plan_of(rows.map(twice))->traits().runs_user_code);
   EXPECT_TRUE(plan_of(rows.map(runs_user_code(twice)).batch(2))->traits().runs_user_code);
   EXPECT_EQ(plan_of(rows.map(twice))->traits().num_parallel_calls, 0);

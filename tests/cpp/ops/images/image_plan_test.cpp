@@ -17,6 +17,13 @@ TEST(ImagePlan, KnowsTheBytesOfImagesAndOfWhatIsBesideThem) {
   EXPECT_EQ(op_testing::plan_of(cropped.batch(2))->least_bytes(), 2 * kBytes);
 }
 
+TEST(ImagePlan, ImagesOfAShuffleOfBlocksAreNotMadeTogether) {
+  const Dataset images = Dataset::from_tensor_slices(Element(at::zeros({64, 3, 8, 8}, at::kByte)));
+  const Dataset shuffled = images.shuffle({.seed = 1, .blocks = 2});
+  EXPECT_EQ(op_testing::plan_of(shuffled.batch(4))->traits().together, 8);
+  EXPECT_EQ(op_testing::plan_of(shuffled.center_crop({.size = {4}}).batch(4))->traits().together, 1);
+}
+
 TEST(ImagePlan, RandAugmentKeepsTheLaws) {
   const Dataset images = Dataset::from_tensor_slices(Element(at::full({5, 3, 9, 7}, 90, at::kByte)));
   op_testing::expect_laws(
