@@ -14,6 +14,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -280,18 +281,43 @@ TEST(ColumnFiles, TheBlocksOfABatchAreReadSideBySide) {
   std::mutex mutex;
   std::condition_variable changed;
   int reading = 0, most = 0;
+  bool alone = false;
   reader->on_read = [&] {
     std::unique_lock lock(mutex);
     most = std::max(most, ++reading);
     changed.notify_all();
-    // Once two have met, none waits any more.
-    EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(10), [&] { return most >= 2; }));
+    // Once two have met, or one has waited in vain, none waits any more.
+    alone = !changed.wait_for(lock, std::chrono::seconds(10), [&] { return most >= 2 || alone; });
     --reading;
   };
   const Dataset rows = rows_of(reader, true).with_options({.num_threads = 1});
   Rows first{0};
   op_testing::plan_of(rows.shuffle({.seed = 1, .blocks = 2}).batch(50))->fetch(first);
   EXPECT_EQ(most, 2);
+}
+
+TEST(ColumnFiles, WhatFailsInAnotherThreadIsReadAgainByTheCaller) {
+  const auto reader = counted_rows(30);
+  const auto plan = [](const std::shared_ptr<Numbers>& rows) {
+    const Dataset dataset = rows_of(rows, true).with_options({.num_threads = 1});
+    return op_testing::plan_of(dataset.shuffle({.seed = 1, .blocks = 2}).batch(50));
+  };
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool failed = false;
+  reader->on_read = [&, caller = std::this_thread::get_id()] {
+    std::unique_lock lock(mutex);
+    if (std::this_thread::get_id() == caller) {
+      EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(10), [&] { return failed; }));
+      failed = true;  // is waited for once
+      return;
+    }
+    failed = true;
+    changed.notify_all();
+    throw InvalidArgumentError("another thread");
+  };
+  EXPECT_EQ(batches_at(*plan(reader), {0}, /*together=*/true),
+            batches_at(*plan(counted_rows(30)), {0}, /*together=*/true));
 }
 
 TEST(ColumnFiles, ABadBlockOfABatchIsItsErrorWhicheverThreadReadsIt) {

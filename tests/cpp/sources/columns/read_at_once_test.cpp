@@ -48,11 +48,14 @@ TEST(ReadAtOnce, OtherThreadsReadWhileTheCallerDoes) {
 }
 
 TEST(ReadAtOnce, AnErrorOfTheCallerIsThrownWhenNoThreadReadsAnyMore) {
+  constexpr int kNumbers = 20'000'000;  // many seconds of reads
   Meeting meeting;
+  std::atomic<int> begun = 0;
   std::atomic<int> reading = 0;
   const auto caller = std::this_thread::get_id();
   const auto read = [&](std::size_t) {
     ++reading;
+    ++begun;
     meeting.come();
     if (std::this_thread::get_id() == caller) {
       --reading;
@@ -61,8 +64,9 @@ TEST(ReadAtOnce, AnErrorOfTheCallerIsThrownWhenNoThreadReadsAnyMore) {
     std::this_thread::yield();
     --reading;
   };
-  EXPECT_THROW(read_at_once(1'000'000, 2, read), std::runtime_error);
+  EXPECT_THROW(read_at_once(kNumbers, 2, read), std::runtime_error);
   EXPECT_EQ(reading, 0);
+  EXPECT_LT(begun, kNumbers);
 }
 
 TEST(ReadAtOnce, AnErrorOfAnotherThreadLeavesItsNumberUnread) {
