@@ -287,7 +287,7 @@ TEST(ColumnFiles, TheBlocksOfABatchAreReadSideBySide) {
     most = std::max(most, ++reading);
     changed.notify_all();
     // Once two have met, or one has waited in vain, none waits any more.
-    alone = !changed.wait_for(lock, std::chrono::seconds(10), [&] { return most >= 2 || alone; });
+    if (!changed.wait_for(lock, std::chrono::seconds(10), [&] { return most >= 2 || alone; })) alone = true;
     --reading;
   };
   const Dataset rows = rows_of(reader, true).with_options({.num_threads = 1});
