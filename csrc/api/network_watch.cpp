@@ -4,7 +4,7 @@
 namespace torch_distinput {
 
 std::optional<NetworkStats> NetworkWatch::stats(const Counters& counters) const {
-  if (counters.network_waits.value() == 0) return std::nullopt;
+  if (!counters.reads_objects.load()) return std::nullopt;
   EngineCounts engine = Engine::counts_of_process();
   engine -= engine_;
   const FetchCounts& fetches = engine.fetches;

@@ -21,6 +21,31 @@ class Counter {
   std::atomic<std::int64_t> value_{0};
 };
 
+/// A count that many threads add to often: each adds to a cell of its own, or of few, so that none waits for
+/// the memory of another.
+class SpreadCounter {
+ public:
+  void add(std::int64_t amount = 1) noexcept { cells_[cell_of_thread()].count.add(amount); }
+  std::int64_t value() const noexcept {
+    std::int64_t sum = 0;
+    for (const Cell& cell : cells_) sum += cell.count.value();
+    return sum;
+  }
+
+ private:
+  static constexpr std::size_t kCells = 8;
+  struct alignas(64) Cell {
+    Counter count;
+  };
+  static std::size_t cell_of_thread() noexcept {
+    static std::atomic<std::size_t> threads{0};
+    thread_local const std::size_t cell = threads.fetch_add(1, std::memory_order_relaxed) % kCells;
+    return cell;
+  }
+
+  std::array<Cell, kCells> cells_;
+};
+
 /// What a thread does for an iterator. `kNext`: time in the consumer's call not counted as another stage.
 enum class Stage { kNext, kBuild, kRead, kPython, kCopy, kWait };
 inline constexpr std::size_t kStages = 6;
@@ -30,9 +55,10 @@ inline constexpr std::size_t kStages = 6;
 struct Counters {
   Counter batches, rows, bytes, waits, skipped, rounds, copies, copied_bytes, peer_ns;
   Counter queue_looks, queue_ready, queue_room;
-  Counter network_waits, network_ns;
-  std::array<Counter, kStages> stage_ns;  ///< by `Stage`, of scopes that have ended
-  std::array<BusyTime, kStages> busy;     ///< by `Stage`
+  Counter network_ns;
+  std::atomic<bool> reads_objects{false};  ///< some bytes are of objects of stores
+  std::array<Counter, kStages> stage_ns;   ///< by `Stage`, of scopes that have ended
+  std::array<BusyTime, kStages> busy;      ///< by `Stage`
 
   /// The present values. They are read one after the other, so they may not belong to one moment.
   Stats stats() const noexcept {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "base/slow_reads.h"
 #include "base/trace.h"
 
 namespace torch_distinput {
@@ -61,16 +62,21 @@ std::int64_t StageScope::end() noexcept {
   return time;
 }
 
+NetworkWait::NetworkWait() noexcept { note_slow_read(); }
+
 NetworkWait::~NetworkWait() {
   const std::int64_t time = reads_.end();
   Counters* const counters = thread_work.counters;
   if (counters == nullptr) return;
-  counters->network_waits.add();
   counters->network_ns.add(time);
+  note_object_read();
 }
 
 void note_object_read() noexcept {
-  if (thread_work.counters != nullptr) thread_work.counters->network_waits.add();
+  Counters* const counters = thread_work.counters;
+  // Threads that only look at it do not wait for each other.
+  if (counters != nullptr && !counters->reads_objects.load(std::memory_order_relaxed))
+    counters->reads_objects.store(true, std::memory_order_relaxed);
 }
 
 void note_copies(std::int64_t copies, std::int64_t bytes) noexcept {

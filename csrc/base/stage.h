@@ -61,7 +61,7 @@ class TDI_API StageScope {
 /// Counts its life as reading, and as time that a network was waited for.
 class NetworkWait {
  public:
-  NetworkWait() = default;
+  NetworkWait() noexcept;
   ~NetworkWait();
   NetworkWait(const NetworkWait&) = delete;
   NetworkWait& operator=(const NetworkWait&) = delete;

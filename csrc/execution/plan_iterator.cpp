@@ -228,6 +228,7 @@ class PlanIterator final : public Iterator {
   }
 
   Chunk take_made() {
+    if (remote_ && remote_->was_slow) producer_->widen();
     std::optional<Chunk> made = producer_->next(interrupt_check());
     count_waits();
     return made ? std::move(*made) : Chunk{};
@@ -252,6 +253,9 @@ class PlanIterator final : public Iterator {
 
   void read_ahead(std::int64_t origin, const ReadAhead& ahead) {
     const std::int64_t left = plan_->size() - origin;
+    // Tells whether the first elements have to be waited for.
+    if (ahead.narrow_tasks > 0)
+      remote_->run([&] { remote_->announcer.begin(origin, std::min(ahead.chunk, left)); });
     stop_ = std::make_shared<StopFlag>();
     auto make = [plan = plan_, remote = remote_, stop = stop_, origin, left,
                  chunk = ahead.chunk](std::int64_t index) {

@@ -41,6 +41,12 @@ std::int64_t asked_depth(const PlanTraits& traits, const Options& options) {
   return options.prefetch.value_or(-1);
 }
 
+/// Whether what comes over a network may be in memory already, so that nothing waits, and waits would be
+/// seen. Those of plans of others, which are none that wait for files, are not.
+bool may_be_known(const PlanTraits& traits) {
+  return traits.remote && traits.blocks && !traits.runs_user_code;
+}
+
 ThreadUse threads_for(const PlanTraits& traits, const ExecutionContext& execution, std::int64_t asked) {
   if (!traits.runs_user_code) {
     const std::int64_t arena = asked == 0 ? 0 : execution.executor->concurrency();
@@ -56,7 +62,9 @@ std::shared_ptr<Executor> executor_for(const PlanTraits& traits, const Execution
   const ThreadUse use = threads_for(traits, execution, asked);
   if (use.count == 0) return serial_executor();
   if (use.name == kArenaThreads) return execution.executor;
-  return make_thread_pool(static_cast<int>(use.count), use.name);
+  const int threads = static_cast<int>(use.count);
+  return make_thread_pool(threads, use.name,
+                          may_be_known(traits) ? execution.executor->concurrency() : threads);
 }
 
 /// Consecutive chunks that a thread makes in one go.
@@ -78,6 +86,12 @@ std::int64_t with_room(std::int64_t elements, std::int64_t bytes, std::int64_t t
 std::int64_t count_together(const PlanTraits& traits, std::int64_t bytes) {
   if (traits.runs_user_code || traits.remote) return 1;
   return std::clamp<std::int64_t>(kBurstBytes / bytes, 1, traits.together);
+}
+
+/// Begins as for local files, which `threads` read. A depth that was `asked` for stays.
+void narrow(ReadAhead& ahead, int threads, std::int64_t asked) {
+  ahead.narrow_tasks = threads;
+  if (asked <= 0) ahead.narrow_depth = 2 * threads * ahead.burst;
 }
 
 }  // namespace
@@ -137,7 +151,9 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   result.chunk = std::min(result.chunk, elements);
   result.depth = elements / result.chunk;
   result.burst = std::clamp<std::int64_t>(burst, 1, std::max<std::int64_t>(1, result.depth / 2));
-  if (is_large(sample.bytes) || sample.time > kQuickTime || traits.remote)
+  if (may_be_known(traits)) narrow(result, execution.executor->concurrency(), asked);
+  const bool waits = traits.remote && !may_be_known(traits);
+  if (is_large(sample.bytes) || sample.time > kQuickTime || waits)
     result.time_to_begin = kTimeToBegin;
   return result;
 }

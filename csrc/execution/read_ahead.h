@@ -26,13 +26,18 @@ struct ReadAhead {
   std::chrono::nanoseconds time_to_begin{0};
   /// Chunks may wait for a network, however long the ones before took.
   bool may_block = false;
+  /// Chunks and threads until something had to be waited for; 0: as above.
+  std::int64_t narrow_depth = 0;
+  int narrow_tasks = 0;
 
   ProducerOptions options() const {
     return {.depth = depth,
             .burst = burst,
             .inline_threshold = inline_threshold,
             .time_to_begin = time_to_begin,
-            .may_block = may_block};
+            .may_block = may_block,
+            .narrow_depth = narrow_depth,
+            .narrow_tasks = narrow_tasks};
   }
 };
 
@@ -78,7 +83,8 @@ std::int64_t announced_bytes(const PlanTraits& traits, const Options& options);
 
 /// How to read a plan ahead: as the pipeline asks and, where it leaves the choice, by the cost of its
 /// elements. A remote plan waits for a network and not for a processor: it has threads of its own, of a fixed
-/// number, and the time of an element, which depends on what was announced, decides nothing.
+/// number, and the time of an element, which depends on what was announced, decides nothing. Where its bytes
+/// may be in memory already (a cache), it begins with as few threads and elements as local files have.
 ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& execution,
                             const Sample& sample);
 

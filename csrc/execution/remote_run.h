@@ -1,8 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <memory>
 
+#include "base/slow_reads.h"
 #include "core/stop_flag.h"
 #include "execution/read_announcer.h"
 #include "remote/ahead_claim.h"
@@ -15,11 +17,14 @@ struct RemoteRun {
   ReadAnnouncer announcer;
   std::shared_ptr<AheadClaim> claim = std::make_shared<AheadClaim>();
   StopFlag stop = {};
+  /// Whether anything has come, or was asked for, over a network or from a disk.
+  mutable std::atomic<bool> was_slow{false};
 
   /// Returns what `work()` returns, which announces and reads.
   template <class Work>
   auto run(const Work& work) const {
     const AheadClaim::Scope asks(*claim);
+    const SlowReadWatch watch(was_slow);
     return stop.run(work);
   }
 };

@@ -13,6 +13,7 @@
 
 #include "base/current_poll.h"
 #include "base/hash.h"
+#include "base/slow_reads.h"
 #include "base/stage.h"
 #include "io/cache_limits.h"
 #include "io/cached_object.h"
@@ -272,6 +273,7 @@ void RemoteFiles::begin_looks(std::span<const std::string> urls) {
       if (looks.running.contains(url)) continue;
       const auto transfer = std::make_shared<VersionTransfer>(at);
       Engine::of_process().begin(transfer);
+      note_slow_read();
       looks.running.emplace(url, transfer);
     }
   });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/fork_guard.h"
+#include "base/slow_reads.h"
 #include "remote/object_store.h"
 #include "remote/open_object.h"
 #include "torch_distinput/storage.h"
@@ -39,7 +40,7 @@ class UserObject final : public OpenObject {
 
   const std::string& url() const noexcept override { return url_; }
   const ObjectVersion& version() const noexcept override { return version_; }
-  void will_read(std::span<const ByteRange>) override {}
+  void will_read(std::span<const ByteRange>) override { note_slow_read(); }
   std::size_t read(std::span<char> into, std::uint64_t offset, const Poll& poll) override;
 
  private:

@@ -9,7 +9,7 @@ namespace torch_distinput {
 struct ReadCounts {
   Counter asked;
   Counter unread;          ///< that came and nobody read
-  Counter cached;          ///< that a cache on disk had: nobody was asked for them
+  SpreadCounter cached;    ///< that a cache on disk had: nobody was asked for them
   Counter cached_blocks;   ///< that were written to it
   Counter damaged_blocks;  ///< of it that were damaged
 

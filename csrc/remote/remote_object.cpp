@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/slow_reads.h"
 #include "base/stage.h"
 #include "remote/ahead_claim.h"
 #include "remote/announced_requests.h"
@@ -229,6 +230,7 @@ void RemoteObject::ask(Window& window, const ByteRange& range, std::vector<Ahead
   piece->fetch = Engine::of_process().begin(piece->transfer);
   AheadLedger::of_process().add({piece->fetch, shared_from_this(), range.size}, excess);
   ReadCounts::of_process().asked.add(static_cast<std::int64_t>(range.size));
+  note_slow_read();
   window.pieces.emplace(range.offset, std::move(piece));
 }
 

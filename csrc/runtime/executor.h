@@ -19,6 +19,10 @@ class Executor {
   /// How many tasks may run at the same time. 0: there are no threads, `submit` must not be called and the
   /// caller does the work itself.
   virtual int concurrency() const noexcept = 0;
+
+  /// Whether tasks wait for a thread, so that one that takes long should let them have its own. True where
+  /// that is not known.
+  virtual bool has_waiting() const { return true; }
 };
 
 }  // namespace torch_distinput

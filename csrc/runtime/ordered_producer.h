@@ -58,6 +58,9 @@ class OrderedProducer {
   /// built ahead (`concurrency() == 0`), true only at the end.
   bool ready() const;
 
+  /// From the next `next` on, the whole depth and all threads are used. For the thread that calls `next`.
+  void widen() { state_->progress.widen(); }
+
   /// Whether `next` has thrown an exception of `make`.
   bool failed() const noexcept { return error_ != nullptr; }
 
@@ -197,7 +200,8 @@ void OrderedProducer<T>::submit(const std::shared_ptr<State>& state) {
 
 template <class T>
 void OrderedProducer<T>::run(const std::shared_ptr<State>& state) {
-  // After its turn a task moves to the end of the queue, so that one producer cannot starve the others.
+  // After its turn a task moves to the end of the queue, so that one producer cannot starve the others. Where
+  // none of them waits, it stays: another thread would have to be woken for it.
   constexpr std::chrono::milliseconds kTurn{1};
   auto begin = std::chrono::steady_clock::now();
   const auto turn_end = begin + kTurn;
@@ -208,7 +212,7 @@ void OrderedProducer<T>::run(const std::shared_ptr<State>& state) {
     const auto now = std::chrono::steady_clock::now();
     progress.set_pace((now - begin) / (burst.end - burst.begin));
     begin = now;
-    if (now >= turn_end && progress.requeue()) {
+    if (now >= turn_end && state->executor->has_waiting() && progress.requeue()) {
       submit(state);
       return progress.end_building();
     }

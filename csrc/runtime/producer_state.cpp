@@ -28,6 +28,12 @@ void pause_cpu() {
 #endif
 }
 
+/// The smaller one; 0 is none.
+template <class Number>
+Number narrowed(Number whole, Number narrow) {
+  return narrow > 0 ? std::min(whole, narrow) : whole;
+}
+
 void check_at_least(const char* name, std::int64_t value, std::int64_t least) {
   if (value >= least) return;
   throw std::invalid_argument("ordered_producer: `" + std::string(name) + "` must be at least " +
@@ -39,21 +45,23 @@ void check_at_least(const char* name, std::int64_t value, std::int64_t least) {
 ProducerState::ProducerState(IndexRange indices, const ProducerOptions& options, int max_tasks)
     : begin_(indices.begin),
       end_(indices.end),
-      depth_(options.depth),
+      whole_depth_(options.depth),
+      all_tasks_(max_tasks),
       burst_(options.burst),
       // At most half the ring, so that the consumer can use up the other half while a task builds.
-      refill_(std::max<std::int64_t>(1, std::min(burst_, depth_ / 2))),
-      max_tasks_(max_tasks),
+      refill_(std::max<std::int64_t>(1, std::min(burst_, narrowed(whole_depth_, options.narrow_depth) / 2))),
       inline_threshold_(options.inline_threshold),
       time_to_begin_(options.time_to_begin),
       may_block_(options.may_block),
+      depth_(narrowed(whole_depth_, options.narrow_depth)),
+      max_tasks_(narrowed(all_tasks_, options.narrow_tasks)),
       next_check_(indices.begin),
       position_(indices.begin),
       awaited_(kNothing),
       claimed_(indices.begin) {
   check_at_least("begin", indices.begin, 0);
   check_at_least("end", indices.end, indices.begin);
-  check_at_least("depth", depth_, 1);
+  check_at_least("depth", whole_depth_, 1);
   check_at_least("burst", burst_, 1);
 }
 
@@ -110,6 +118,14 @@ bool ProducerState::want_task() {
   ++tasks_;
   ++unstarted_;
   return true;
+}
+
+void ProducerState::widen() {
+  if (depth_ == whole_depth_ && max_tasks_ == all_tasks_) return;
+  const std::lock_guard lock(mutex_);
+  depth_ = whole_depth_;
+  max_tasks_ = all_tasks_;
+  next_check_ = position();
 }
 
 bool ProducerState::wait(const std::atomic<bool>& ready, const Poll& poll) {

@@ -29,6 +29,10 @@ struct ProducerOptions {
   /// Items may wait for something that takes far longer than the ones before took (a network): the consumer
   /// builds no later item while it waits for the next one.
   bool may_block = false;
+  /// `depth` and the number of tasks until `widen` is called, at least 1; 0: there is no difference. What
+  /// does not wait after all needs no more, and more items than a processor's cache holds take longer.
+  std::int64_t narrow_depth = 0;
+  int narrow_tasks = 0;
 };
 
 /// Consecutive indices [begin, end) that one thread builds.
@@ -72,6 +76,8 @@ class ProducerState {
   void fail(bool helped);
   /// Consumer. Where it is worth submitting one more task, counts it and returns true.
   bool want_task();
+  /// Consumer. From now on the whole depth and all tasks are used.
+  void widen();
   /// Consumer. Waits until `ready` is set (returns true) or `stop` was called (false): spins briefly, then
   /// sleeps and calls `poll`. `ready` belongs to the item at `position()`, which a task has claimed.
   bool wait(const std::atomic<bool>& ready, const Poll& poll);
@@ -105,13 +111,17 @@ class ProducerState {
   // Constant after construction.
   const std::int64_t begin_;
   const std::int64_t end_;
-  const std::int64_t depth_;
+  const std::int64_t whole_depth_;
+  const int all_tasks_;
   const std::int64_t burst_;
   const std::int64_t refill_;
-  const int max_tasks_;
   const std::chrono::nanoseconds inline_threshold_;
   const std::chrono::nanoseconds time_to_begin_;
   const bool may_block_;
+
+  // Changed by the consumer, with mutex_; read by it, and by tasks with mutex_.
+  std::int64_t depth_;
+  int max_tasks_;
 
   // Used by the consumer only.
   std::int64_t next_check_;

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "runtime/worker_thread.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <future>
@@ -56,12 +57,14 @@ struct TaskQueue {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Task> tasks;
+  std::size_t idle = 0;  ///< threads that wait for a task, or start
   bool stopped = false;
 
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
       changed.wait(lock, [&] { return stopped || !tasks.empty(); });
+      --idle;
       if (stopped) return;
       Task task = std::move(tasks.front());
       tasks.pop_front();
@@ -72,6 +75,7 @@ struct TaskQueue {
         task.run = nullptr;
       }
       lock.lock();
+      ++idle;
     }
   }
 };
@@ -79,10 +83,10 @@ struct TaskQueue {
 class ThreadPool final : public Executor {
  public:
   // Delegates, so that the destructor stops the first threads where a later one cannot start.
-  ThreadPool(int threads, const std::string& name) : ThreadPool() {
-    for (int i = 0; i < threads; ++i) {
-      threads_.push_back(std::make_unique<WorkerThread>(name, [queue = queue_.share()] { queue->run(); }));
-    }
+  ThreadPool(int threads, const std::string& name, int at_once)
+      : ThreadPool(static_cast<std::size_t>(threads), name) {
+    const std::lock_guard lock(queue_->mutex);
+    for (int i = 0; i < at_once; ++i) start_thread();
   }
 
   ~ThreadPool() override {
@@ -100,16 +104,40 @@ class ThreadPool final : public Executor {
     {
       const std::lock_guard lock(queue_->mutex);
       queue_->tasks.push_back({std::move(task), current_work()});
+      if (queue_->tasks.size() > queue_->idle && threads_.size() < most_) start_another();
     }
     queue_->changed.notify_one();
   }
-  int concurrency() const noexcept override { return static_cast<int>(threads_.size()); }
+  int concurrency() const noexcept override { return static_cast<int>(most_); }
+  bool has_waiting() const override {
+    const std::lock_guard lock(queue_->mutex);
+    return !queue_->tasks.empty();
+  }
 
  private:
-  ThreadPool() : queue_(std::make_shared<TaskQueue>()) {}
+  ThreadPool(std::size_t most, std::string name)
+      : most_(most), name_(std::move(name)), queue_(std::make_shared<TaskQueue>()) {
+    // A forked child that destroys them may be forked while another one is added.
+    threads_.reserve(most);
+  }
 
+  // With the queue's lock.
+  void start_thread() {
+    threads_.push_back(std::make_unique<WorkerThread>(name_, [queue = queue_.share()] { queue->run(); }));
+    ++queue_->idle;
+  }
+  /// Those that there are do the work where the system has no further one.
+  void start_another() {
+    try {
+      start_thread();
+    } catch (const std::system_error&) {
+    }
+  }
+
+  const std::size_t most_;
+  const std::string name_;
   ProcessOwned<TaskQueue> queue_;
-  std::vector<std::unique_ptr<WorkerThread>> threads_;
+  std::vector<std::unique_ptr<WorkerThread>> threads_;  ///< changes with the queue's lock
 };
 
 }  // namespace
@@ -149,11 +177,15 @@ void run_apart(const std::string& name, std::function<void()> body, std::chrono:
 }
 
 std::shared_ptr<Executor> make_thread_pool(int threads, const std::string& name) {
+  return make_thread_pool(threads, name, threads);
+}
+
+std::shared_ptr<Executor> make_thread_pool(int threads, const std::string& name, int at_once) {
   if (threads < 1) {
     throw std::invalid_argument("make_thread_pool: `threads` must be at least 1, but is " +
                                 std::to_string(threads) + ".");
   }
-  return std::make_shared<ThreadPool>(threads, name);
+  return std::make_shared<ThreadPool>(threads, name, std::clamp(at_once, 1, threads));
 }
 
 }  // namespace torch_distinput

@@ -43,4 +43,9 @@ void run_apart(const std::string& name, std::function<void()> body, std::chrono:
 /// lock that they need (the GIL). A task may destroy it: then that task's thread ends on its own.
 std::shared_ptr<Executor> make_thread_pool(int threads, const std::string& name);
 
+/// The same with `at_once` threads; others start when more tasks wait than threads, where the system has
+/// them. Not for tasks that fork: a child died of a double free where it started a thread, most likely
+/// because another thread of its parent had started at that moment.
+std::shared_ptr<Executor> make_thread_pool(int threads, const std::string& name, int at_once);
+
 }  // namespace torch_distinput

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "execution/plan_iterator.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "base/slow_reads.h"
 #include "execution/read_ahead.h"
 #include "ops/op_testing.h"
 #include "runtime/arena.h"
@@ -242,6 +244,48 @@ TEST(PlanIterator, ReadsARemotePlanInEightThreadsFromTheFirstElementOn) {
   EXPECT_EQ(next_values(*iterator), Values{1});
 }
 
+/// Remote elements of files: their numbers. `is_slow`: that they will be read asks for bytes.
+class KnownElements final : public Plan {
+ public:
+  explicit KnownElements(bool is_slow) : is_slow_(is_slow) {}
+  std::int64_t size() const override { return 100; }
+  std::int64_t least_bytes() const override { return 100'000; }
+  PlanTraits traits() const override { return {.blocks = true, .remote = true}; }
+  void will_read(std::span<std::int64_t>) const override {
+    if (is_slow_) note_slow_read();
+  }
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    std::int64_t before = last_.load();
+    while (before < positions.back() && !last_.compare_exchange_weak(before, positions.back())) {
+    }
+    return {Element(at::scalar_tensor(positions.front(), at::kLong))};
+  }
+  /// Of those that were made or are being made.
+  std::int64_t last() const { return last_; }
+
+ private:
+  bool is_slow_;
+  mutable std::atomic<std::int64_t> last_{0};
+};
+
+TEST(PlanIterator, ReadsWhatIsKnownAlreadyAsLocalFiles) {
+  const auto plan = std::make_shared<KnownElements>(false);
+  IteratorPtr iterator = make_plan_iterator(plan, execution({.num_threads = 1}));
+  for (std::int64_t i = 0; i < 100; ++i) {
+    ASSERT_EQ(next_values(*iterator), Values{i});
+    ASSERT_LE(plan->last() - i, 2);
+  }
+}
+
+TEST(PlanIterator, ReadsFurtherAheadWhereBytesAreAskedFor) {
+  const auto plan = std::make_shared<KnownElements>(true);
+  IteratorPtr iterator = make_plan_iterator(plan, execution({.num_threads = 1}));
+  ASSERT_EQ(next_values(*iterator), Values{0});
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (plan->last() < 16 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  EXPECT_EQ(plan->last(), 16);
+}
+
 /// Closes or moves `iterator` while reads of it hang.
 void expect_no_wait(IteratorPtr iterator, bool moves) {
   const auto begin = std::chrono::steady_clock::now();
@@ -391,6 +435,26 @@ TEST(ReadAhead, DecidesNothingByTheTimeOfRemoteElements) {
   EXPECT_TRUE(quick.may_block);
   EXPECT_EQ(choose_read_ahead({.remote = true}, *execution(), {0, {}}).chunk, 1) << "bytes are not known";
   EXPECT_EQ(choose_read_ahead({.remote = true}, *execution(), {0, {}}).depth, 8);
+}
+
+TEST(ReadAhead, BeginsWithWhatIsKnownAsWithLocalFiles) {
+  const Sample sample{100'000, {}};
+  const auto ahead = [&](const PlanTraits& traits, const Options& options) {
+    return choose_read_ahead(traits, *execution(options), sample);
+  };
+  const ReadAhead known = ahead({.blocks = true, .remote = true}, {.num_threads = 3});
+  EXPECT_EQ(known.narrow_tasks, 3);
+  EXPECT_EQ(known.narrow_depth, 6);
+  EXPECT_EQ(known.depth, 16);
+  const ReadAhead asked = ahead({.blocks = true, .remote = true}, {.num_threads = 3, .prefetch = 5});
+  EXPECT_EQ(asked.narrow_tasks, 3);
+  EXPECT_EQ(asked.narrow_depth, 0);
+  EXPECT_EQ(asked.depth, 5);
+  EXPECT_EQ(ahead({.remote = true}, {}).narrow_tasks, 0);
+  EXPECT_EQ(ahead({.blocks = true}, {}).narrow_tasks, 0);
+  EXPECT_EQ(ahead({.runs_user_code = true, .blocks = true, .remote = true, .num_parallel_calls = 4}, {})
+                .narrow_tasks,
+            0);
 }
 
 ReadAhead estimated(const PlanTraits& traits, const Options& options, Estimate estimate) {

@@ -65,6 +65,17 @@ TEST_P(OnEveryExecutor, HandsOutInOrder) {
   }
 }
 
+TEST_P(OnEveryExecutor, HandsOutInOrderWhileItIsWidened) {
+  for (const std::int64_t after : {0, 1, 7, 500}) {
+    Producer producer(uneven, 0, 1000, executor_, {.depth = 40, .narrow_depth = 3, .narrow_tasks = 1});
+    for (std::int64_t i = 0; i < 1000; ++i) {
+      if (i == after) producer.widen();
+      ASSERT_EQ(producer.next(), i);
+    }
+    EXPECT_EQ(producer.next(), std::nullopt);
+  }
+}
+
 TEST_P(OnEveryExecutor, StartsAtBegin) {
   Producer producer(identity, 7, 9, executor_, {});
   EXPECT_EQ(producer.next(), 7);

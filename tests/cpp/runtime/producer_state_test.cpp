@@ -122,6 +122,38 @@ TEST(ProducerStateTest, NothingIsClaimedAfterStopOrFailure) {
   EXPECT_FALSE(failed.want_task());
 }
 
+/// Begins as many tasks as are wanted, and returns how many.
+int begin_tasks(ProducerState& progress) {
+  int tasks = 0;
+  for (; progress.want_task(); ++tasks) progress.first_burst();
+  return tasks;
+}
+
+TEST(ProducerStateTest, FewTasksAreWantedUntilItIsWidened) {
+  ProducerState progress({0, 1'000'000}, {.depth = 100, .narrow_tasks = 2}, 8);
+  EXPECT_EQ(begin_tasks(progress), 2);
+  progress.widen();
+  EXPECT_EQ(begin_tasks(progress), 6);
+}
+
+TEST(ProducerStateTest, FewItemsAreBuiltAheadUntilItIsWidened) {
+  ProducerState progress({0, 100}, {.depth = 5, .narrow_depth = 2}, 4);
+  EXPECT_EQ(begin_tasks(progress), 2);
+  EXPECT_EQ(progress.room_for(), 2);
+  EXPECT_TRUE(progress.next_burst().empty());
+  progress.advance();
+  progress.widen();
+  EXPECT_EQ(progress.room_for(), 5);
+  for (const std::int64_t index : {2, 3, 4, 5}) EXPECT_TRUE(same(progress.next_burst(), index, index + 1));
+  EXPECT_TRUE(progress.next_burst().empty());
+}
+
+TEST(ProducerStateTest, NothingIsNarrowedThatIsSmallerAlready) {
+  ProducerState progress({0, 100}, {.depth = 3, .narrow_depth = 5, .narrow_tasks = 9}, 2);
+  EXPECT_EQ(progress.room_for(), 3);
+  EXPECT_EQ(begin_tasks(progress), 2);
+}
+
 TEST(ProducerStateTest, RequeuedTaskCountsAsSubmitted) {
   ProducerState progress({0, 100}, {.depth = 8}, 1);
   ASSERT_TRUE(progress.want_task());

@@ -1,8 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "runtime/worker_thread.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <latch>
 #include <memory>
 #include <stdexcept>
@@ -104,6 +107,53 @@ TEST(ThreadPoolTest, TasksMayWaitForEachOther) {
     });
   }
   done.wait();
+}
+
+/// Threads of this process with that name.
+std::ptrdiff_t threads_named(const std::string& name) {
+  const std::filesystem::directory_iterator all("/proc/self/task");
+  return std::count_if(begin(all), end(all), [&](const auto& entry) {
+    std::string found;
+    std::ifstream(entry.path() / "comm") >> found;
+    return found == name;
+  });
+}
+
+TEST(ThreadPoolTest, StartsOtherThreadsWhenMoreTasksWait) {
+  const auto pool = make_thread_pool(8, "few", 2);
+  for (int i = 0; i < 100; ++i) {
+    std::latch done(1);
+    pool->submit([&] { done.count_down(); });
+    done.wait();
+  }
+  // A thread that has done its task may not wait for the next one yet.
+  EXPECT_LE(threads_named("few"), 3);
+  std::latch met(8);
+  std::latch done(8);
+  for (int i = 0; i < 8; ++i) {
+    pool->submit([&] {
+      met.arrive_and_wait();
+      done.count_down();
+    });
+  }
+  done.wait();
+  EXPECT_EQ(threads_named("few"), 8);
+}
+
+TEST(ThreadPoolTest, KnowsWhetherTasksWait) {
+  std::latch begun(1);
+  std::latch release(1);
+  const auto pool = make_thread_pool(1, "pool");
+  EXPECT_FALSE(pool->has_waiting());
+  pool->submit([&] {
+    begun.count_down();
+    release.wait();
+  });
+  begun.wait();
+  EXPECT_FALSE(pool->has_waiting());
+  pool->submit([] {});
+  EXPECT_TRUE(pool->has_waiting());
+  release.count_down();
 }
 
 TEST(ThreadPoolTest, OneThreadKeepsTheOrder) {
