@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "base/slow_reads.h"
 #include "io/crc32c.h"
 #include "io/file_bytes.h"
 
@@ -204,7 +205,7 @@ CacheFile::State CacheFile::open(const CacheRoot& root, const CacheKey& key, std
 }
 
 CacheFile::CacheFile(Descriptor file, CacheKey key, std::uint64_t number, std::int64_t changed)
-    : file_(std::move(file)), key_(std::move(key)), number_(number), changed_(changed) {}
+    : file_(std::move(file)), changed_(changed), number_(number), key_(std::move(key)) {}
 
 bool CacheFile::has(std::uint64_t number) const {
   Block& block = this->block(number);
@@ -226,18 +227,44 @@ CacheFile::State CacheFile::read(std::span<char> into, std::uint64_t offset) con
   offset %= kCacheBlock;
   const std::uint32_t wanted = pages_between(offset / kCachePage, (offset + into.size() - 1) / kCachePage);
   const std::optional<std::int64_t> change = last_change();
-  const std::uint32_t checked = change ? block.checked.load(std::memory_order_relaxed) : 0;
+  const std::uint32_t were_checked = change ? checked(number).load(std::memory_order_relaxed) : 0;
   while (!into.empty()) {
-    const Piece piece = next_piece(checked, place.size, offset, into.size());
+    const Piece piece = next_piece(were_checked, place.size, offset, into.size());
     if (!read_piece(piece, place, block.checks, into.first(piece.size), offset)) return State::kDamaged;
     into = into.subspan(piece.size);
     offset += piece.size;
   }
-  if (change && (checked & wanted) != wanted) {
+  if (change && (were_checked & wanted) != wanted) {
     const std::lock_guard lock(mutex_);
-    if (changed_.load(std::memory_order_relaxed) == *change) block.checked |= wanted;
+    if (changed_.load(std::memory_order_relaxed) == *change) checked(number) |= wanted;
   }
   return State::kThere;
+}
+
+bool CacheFile::read_checked(std::span<char> into, std::uint64_t offset) const {
+  if (!last_change() || was_removed_.load(std::memory_order_relaxed)) return false;
+  const std::uint64_t end = offset + into.size();
+  for (std::uint64_t number = offset / kCacheBlock; number * kCacheBlock < end; ++number) {
+    const std::uint64_t begin = number * kCacheBlock;
+    const std::uint64_t first = std::max(offset, begin) - begin;
+    const std::uint64_t last = std::min(end - begin, kCacheBlock) - 1;
+    const std::uint32_t wanted = pages_between(first / kCachePage, last / kCachePage);
+    if ((checked(number).load(std::memory_order_relaxed) & wanted) != wanted) return false;
+  }
+  return read_range(into, kFirstPlace + offset % kFileRange);
+}
+
+/// Reads with one call what is in memory, as each call begins anew what makes copies fast, and else in
+/// blocks: a disk reads the next one while this one is copied.
+bool CacheFile::read_range(std::span<char> into, std::uint64_t place) const {
+  if (!reads_slowly()) return read_at(file_.number(), into, place);
+  while (!into.empty()) {
+    const std::size_t size = std::min<std::size_t>(into.size(), kCacheBlock - place % kCacheBlock);
+    if (!read_at(file_.number(), into.first(size), place)) return false;
+    into = into.subspan(size);
+    place += size;
+  }
+  return true;
 }
 
 bool CacheFile::was_removed() const {
@@ -256,7 +283,7 @@ std::optional<std::int64_t> CacheFile::last_change() const {
     if (status.st_nlink == 0) was_removed_.store(true, std::memory_order_relaxed);
     if (changed_.load(std::memory_order_relaxed) != change_of(status)) {
       const std::lock_guard lock(mutex_);
-      for (Block& block : blocks_) block.checked.store(0, std::memory_order_relaxed);
+      for (auto& pages : checked_) pages.store(0, std::memory_order_relaxed);
       changed_.store(change_of(status), std::memory_order_release);
     }
     looked_at_.store(now, std::memory_order_relaxed);

@@ -96,6 +96,9 @@ class CacheFile {
   /// are of one block, for which the file has room. A page is checked when it is read first, and again
   /// whenever the file has changed since, up to a tick ago.
   State read(std::span<char> into, std::uint64_t offset) const;
+  /// Fills `into` with the bytes of the object from `offset` on where they were read before and the file has
+  /// not changed since, up to a tick ago; else returns false. REQUIRES: the file has room for them.
+  bool read_checked(std::span<char> into, std::uint64_t offset) const;
   /// Whether its name was taken from it, a tick ago or before: it only takes room.
   bool was_removed() const;
 
@@ -105,8 +108,6 @@ class CacheFile {
     std::atomic<bool> is_there =
         false;  ///< its CRCs are known; they never change, as a version has one content
     PageChecks checks{};
-    std::atomic<std::uint32_t> checked =
-        0;  ///< pages that were right since the file has changed, a bit for each
   };
   /// Bytes that are read with one call.
   struct Piece {
@@ -117,6 +118,7 @@ class CacheFile {
   CacheFile(Descriptor file, CacheKey key, std::uint64_t number, std::int64_t changed);
   Block& block(std::uint64_t number) const { return blocks_[number % kFileBlocks]; }
   std::optional<std::int64_t> last_change() const;
+  bool read_range(std::span<char> into, std::uint64_t place) const;
   static Piece next_piece(std::uint32_t checked, std::uint64_t block_bytes, std::uint64_t offset,
                           std::size_t size);
   bool read_piece(const Piece& piece, const ByteRange& place, const PageChecks& checks, std::span<char> into,
@@ -124,14 +126,19 @@ class CacheFile {
   bool read_part(const ByteRange& place, const PageChecks& checks, std::span<char> into,
                  std::uint64_t offset) const;
 
+  std::atomic<std::uint32_t>& checked(std::uint64_t number) const { return checked_[number % kFileBlocks]; }
+
+  // What `read_checked` looks at comes first: it lies in two lines of the processor's cache.
+  /// Of each block, the pages that were right since the file has changed, a bit for each.
+  alignas(64) mutable std::array<std::atomic<std::uint32_t>, kFileBlocks> checked_{};
   Descriptor file_;
-  CacheKey key_;
-  std::uint64_t number_;
-  mutable std::mutex mutex_;  ///< of changes below
-  mutable std::array<Block, kFileBlocks> blocks_;
+  mutable std::atomic<bool> was_removed_ = false;
   mutable std::atomic<std::int64_t> changed_;        ///< when the file had changed last, in ns
   mutable std::atomic<std::int64_t> looked_at_ = 0;  ///< the tick in which that was looked at
-  mutable std::atomic<bool> was_removed_ = false;
+  std::uint64_t number_;
+  CacheKey key_;
+  mutable std::mutex mutex_;  ///< of changes of what is mutable, except `looked_at_`
+  mutable std::array<Block, kFileBlocks> blocks_;
 };
 using CacheFilePtr = std::shared_ptr<const CacheFile>;
 

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "base/slow_reads.h"
 #include "base/stage.h"
 #include "remote/ahead_ledger.h"
 #include "remote/announced_requests.h"
@@ -37,6 +38,18 @@ std::uint64_t end_block(const ByteRange& range) { return (range.end() + kCacheBl
 ByteRange part_in(const ByteRange& range, const ByteRange& block) {
   const std::uint64_t begin = std::max(range.offset, block.offset);
   return {begin, std::min(range.end(), block.end()) - begin};
+}
+
+/// Of the bytes of `range`, those of `part`.
+std::span<char> bytes_in(std::span<char> bytes, const ByteRange& range, const ByteRange& part) {
+  return bytes.subspan(static_cast<std::size_t>(part.offset - range.offset),
+                       static_cast<std::size_t>(part.size));
+}
+
+/// Bytes of the cache were read.
+void note_kept(std::size_t bytes) {
+  ReadCounts::of_process().cached.add(static_cast<std::int64_t>(bytes));
+  note_object_read();
 }
 
 /// Waits until it is time to look for a block again; looks for an interrupt.
@@ -84,6 +97,7 @@ void CachedObject::note_use() const noexcept {
 void CachedObject::will_read(std::span<const ByteRange> all) {
   const CacheRoot* const root = cache_.root();
   if (root == nullptr) return origin_->will_read(all);
+  if (has_seen_all()) return;
   // The size of an object is the word of its server.
   const std::vector<ByteRange> ranges = first_bytes(all, AheadLedger::kMostBytes);
   const bool is_forecast = AnnouncedRequests::current() != nullptr;
@@ -101,7 +115,7 @@ void CachedObject::will_read(std::span<const ByteRange> all) {
         looked_at = block;
         found = is_there(*root, block) ? BlockClaim::State::kThere
                 : is_forecast          ? BlockClaim::State::kMine
-                                       : begin_fill(block, /*is_ahead=*/true);
+                                       : begin_ahead(block);
         if (found == BlockClaim::State::kMine) blocks.push_back(whole);
       }
       const bool is_others = found == BlockClaim::State::kBusy && !cache_.may_wait();
@@ -112,6 +126,12 @@ void CachedObject::will_read(std::span<const ByteRange> all) {
   if (!alone.empty()) origin_->will_read(alone);
   if (is_forecast) return origin_->will_read(blocks);
   ask_for(blocks);
+}
+
+/// Whether nothing would be asked for, whatever is read.
+bool CachedObject::has_seen_all() {
+  const std::uint64_t seen = window_.get().seen_blocks.load(std::memory_order_relaxed);
+  return seen * kCacheBlock >= version().size;
 }
 
 /// Whether a block was kept.
@@ -134,7 +154,16 @@ void CachedObject::note_seen(std::uint64_t block, bool is_there) {
   const std::lock_guard lock(window.mutex);
   if (block >= kMostSeen) return;
   if (block >= window.seen.size()) window.seen.resize(static_cast<std::size_t>(block + 1));
+  if (window.seen[block] == is_there) return;
   window.seen[block] = is_there;
+  window.seen_blocks += is_there ? 1 : -1;
+}
+
+/// Takes the claim of a block that nobody waits for yet; whoever reads it will, also where another process
+/// gets it.
+BlockClaim::State CachedObject::begin_ahead(std::uint64_t block) {
+  note_slow_read();
+  return begin_fill(block, /*is_ahead=*/true);
 }
 
 /// Takes the claim of a block that the caller then asks for. kThere also where it is coming already.
@@ -167,15 +196,37 @@ std::size_t CachedObject::read(std::span<char> into, std::uint64_t offset, const
   into = into.first(static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), version().size - offset)));
   if (into.empty()) return 0;
   const ByteRange range{offset, into.size()};
-  if (end_block(range) - first_block(range) > 1) will_read({&range, 1});
-  for (std::uint64_t block = first_block(range); block < end_block(range); ++block) {
-    const ByteRange part = part_in(range, block_range(block, version().size));
-    read_block(
-        block,
-        into.subspan(static_cast<std::size_t>(part.offset - offset), static_cast<std::size_t>(part.size)),
-        part.offset, poll);
+  bool is_announced = false;
+  for (std::uint64_t file = offset / kFileRange; file * kFileRange < range.end(); ++file) {
+    const ByteRange part = part_in(range, file_range(file, version().size));
+    const std::span<char> bytes = bytes_in(into, range, part);
+    if (read_checked(bytes, part.offset)) continue;
+    if (!std::exchange(is_announced, true)) announce_rest({part.offset, range.end() - part.offset});
+    read_blocks(bytes, part.offset, poll);
   }
   return into.size();
+}
+
+/// What is read block by block is asked for at once.
+void CachedObject::announce_rest(const ByteRange& range) {
+  if (end_block(range) - first_block(range) > 1) will_read({&range, 1});
+}
+
+/// Reads bytes of one file with one call, which takes less time than one for each block, where they were read
+/// before.
+bool CachedObject::read_checked(std::span<char> into, std::uint64_t offset) {
+  if (cache_.root() == nullptr) return false;
+  if (!cache_.open_files().read_checked(key_, offset / kFileRange, into, offset)) return false;
+  note_kept(into.size());
+  return true;
+}
+
+void CachedObject::read_blocks(std::span<char> into, std::uint64_t offset, const Poll& poll) {
+  const ByteRange range{offset, into.size()};
+  for (std::uint64_t block = first_block(range); block < end_block(range); ++block) {
+    const ByteRange part = part_in(range, block_range(block, version().size));
+    read_block(block, bytes_in(into, range, part), part.offset, poll);
+  }
 }
 
 void CachedObject::read_block(std::uint64_t block, std::span<char> into, std::uint64_t offset,
@@ -220,8 +271,7 @@ CacheFile::State CachedObject::read_kept(const CacheRoot& root, std::uint64_t bl
   CacheFile::State state = open_file(root, file_of(block), file);
   if (state == CacheFile::State::kThere) state = file->read(into, offset);
   if (state == CacheFile::State::kThere) {
-    ReadCounts::of_process().cached.add(static_cast<std::int64_t>(into.size()));
-    note_object_read();
+    note_kept(into.size());
   } else {
     note_seen(block, false);
   }

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -50,16 +51,22 @@ class CachedObject final : public OpenObject, public std::enable_shared_from_thi
     std::mutex mutex;
     std::map<std::uint64_t, FillPtr> fills;
     std::vector<bool> seen;
+    std::atomic<std::uint64_t> seen_blocks{0};  ///< how many of them are true
   };
 
   CachedObject(std::shared_ptr<RemoteObject> origin, DiskCache& cache);
   void note_use() const noexcept;
+  bool has_seen_all();
   bool is_there(const CacheRoot& root, std::uint64_t block);
   void note_seen(std::uint64_t block, bool is_there);
   CacheFile::State open_file(const CacheRoot& root, std::uint64_t number, CacheFilePtr& file);
   void remove_damaged(const CacheRoot& root, std::uint64_t block, const CacheFilePtr& file);
+  BlockClaim::State begin_ahead(std::uint64_t block);
   BlockClaim::State begin_fill(std::uint64_t block, bool is_ahead);
   void ask_for(std::span<const ByteRange> blocks);
+  void announce_rest(const ByteRange& range);
+  bool read_checked(std::span<char> into, std::uint64_t offset);
+  void read_blocks(std::span<char> into, std::uint64_t offset, const Poll& poll);
   void read_block(std::uint64_t block, std::span<char> into, std::uint64_t offset, const Poll& poll);
   CacheFile::State read_kept(const CacheRoot& root, std::uint64_t block, std::span<char> into,
                              std::uint64_t offset);

@@ -32,6 +32,7 @@ std::size_t DiskCache::file_limit(std::size_t most) {
 
 const CacheRoot* DiskCache::root() {
   Opened& opened = opened_.get();
+  if (const CacheRoot* const usable = opened.usable.load(std::memory_order_acquire)) return usable;
   std::string problem;
   std::string note;
   const CacheRoot* root = nullptr;
@@ -47,6 +48,7 @@ const CacheRoot* DiskCache::root() {
       }
     }
     if (opened.problem.empty()) root = opened.root.get();
+    opened.usable.store(root, std::memory_order_release);
   }
   if (!problem.empty()) turn_off(problem);
   if (!note.empty()) tell("the cache of remote bytes in " + folder_ + ": " + note);
@@ -59,6 +61,7 @@ void DiskCache::turn_off(const std::string& problem) {
     const std::lock_guard lock(opened.mutex);
     if (!opened.problem.empty()) return;
     opened.problem = problem;
+    opened.usable.store(nullptr, std::memory_order_release);
   }
   tell("the cache of remote bytes is off: " + problem + "; reading goes on without it");
 }

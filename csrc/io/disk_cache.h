@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -78,6 +79,8 @@ class DiskCache {
     std::mutex mutex;
     bool tried = false;
     CacheRootPtr root;
+    std::atomic<const CacheRoot*> usable =
+        nullptr;             ///< the root from when it was opened until the cache is off
     std::string problem;     ///< why it is off
     bool told_full = false;  ///< that there is no room
     std::chrono::steady_clock::time_point full_until{};
@@ -85,7 +88,7 @@ class DiskCache {
     std::map<std::pair<Sha256, std::uint64_t>, std::shared_ptr<BlockClaim>> claims;  ///< by object and block
     std::shared_mutex keeping;  ///< shared while a block is written
     bool is_over = false;       ///< the process ends
-    OpenFiles files{file_limit(kMostRead)};
+    OpenFiles files{file_limit(kMostRead), std::max<std::size_t>(1, file_limit(kMostKnown) / kReaders)};
     CacheKeeper keeper;
   };
   static std::size_t file_limit(std::size_t most);
@@ -97,6 +100,9 @@ class DiskCache {
   static constexpr std::size_t kMostClaims = 512;
   /// 16 GiB.
   static constexpr std::size_t kMostRead = 4096;
+  /// Besides, of all threads that read: so many for each, of which there are seldom more.
+  static constexpr std::size_t kReaders = 16;
+  static constexpr std::size_t kMostKnown = kReaders * 1024;
   static inline std::atomic<void (*)(const std::string&)> teller = nullptr;
 
   std::string folder_;

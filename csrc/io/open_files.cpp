@@ -1,31 +1,51 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/open_files.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
-#include <iterator>
 
 namespace torch_distinput {
 namespace {
 
 constexpr int kOldestLooks = 2;
+constexpr std::size_t kMostParts = 16;
+/// A part of fewer files would be full of those of one object while others have room.
+constexpr std::size_t kLeastOfPart = 64;
+
+std::uint64_t next_id() noexcept {
+  static std::atomic<std::uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::size_t parts_for(std::size_t most) {
+  return std::clamp<std::size_t>(most / kLeastOfPart, 1, kMostParts);
+}
 
 }  // namespace
+
+OpenFiles::OpenFiles(std::size_t most, std::size_t most_of_thread)
+    : id_(next_id()), most_of_thread_(most_of_thread), parts_(parts_for(most)), most_(most / parts_.size()) {}
 
 /// A digest is as good as random already.
 std::size_t OpenFiles::Hash::operator()(const Name& name) const noexcept {
   std::size_t first;
-  std::memcpy(&first, name.first.data(), sizeof(first));
-  return first + name.second;
+  std::memcpy(&first, name.second.data(), sizeof(first));
+  return first + name.first;
 }
 
+OpenFiles::Part& OpenFiles::part_of(const Name& name) { return parts_[Hash()(name) % parts_.size()]; }
+
 CacheFilePtr OpenFiles::get(const CacheKey& key, std::uint64_t number) {
+  const Name name(number, key.digest);
+  Part& part = part_of(name);
   CacheFilePtr file;
   {
-    const std::lock_guard lock(mutex_);
-    const auto found = places_.find({key.digest, number});
-    if (found == places_.end()) return nullptr;
-    used_.splice(used_.begin(), used_, found->second);
-    file = found->second->second;
+    const std::lock_guard lock(part.mutex);
+    const auto found = part.entries.find(name);
+    if (found == part.entries.end()) return nullptr;
+    found->second.used = ++part.uses;
+    file = found->second.file;
   }
   if (!file->was_removed()) return file;
   remove(key, number);
@@ -33,39 +53,53 @@ CacheFilePtr OpenFiles::get(const CacheKey& key, std::uint64_t number) {
 }
 
 void OpenFiles::put(const CacheKey& key, CacheFilePtr file) {
-  std::list<Entry> closed;  // declared before the lock: files are closed after the lock is released
-  const Name name(key.digest, file->number());
-  const std::lock_guard lock(mutex_);
-  if (places_.contains(name)) return;
-  used_.emplace_front(name, std::move(file));
-  places_.emplace(name, used_.begin());
-  take_removed(closed);
-  if (used_.size() <= most_) return;
-  places_.erase(used_.back().first);
-  closed.splice(closed.end(), used_, std::prev(used_.end()));
-}
-
-/// Moves those that were removed among the few that were not read for longest to `removed`. With the lock.
-void OpenFiles::take_removed(std::list<Entry>& removed) {
-  Place next = used_.end();
-  for (int looks = 0; looks < kOldestLooks && next != used_.begin(); ++looks) {
-    const Place oldest = std::prev(next);
-    if (oldest->second->was_removed()) {
-      places_.erase(oldest->first);
-      removed.splice(removed.end(), used_, oldest);
-    } else {
-      next = oldest;
-    }
+  std::vector<CacheFilePtr> closed;  // declared before the lock: files are closed after the lock is released
+  const Name name(file->number(), key.digest);
+  Part& part = part_of(name);
+  const std::lock_guard lock(part.mutex);
+  if (!part.entries.try_emplace(name, Entry{std::move(file), ++part.uses}).second) return;
+  for (int looks = 0; looks < kOldestLooks && part.entries.size() > 1; ++looks) {
+    const auto oldest =
+        std::min_element(part.entries.begin(), part.entries.end(),
+                         [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+    if (part.entries.size() <= most_ && !oldest->second.file->was_removed()) return;
+    closed.push_back(std::move(oldest->second.file));
+    part.entries.erase(oldest);
   }
 }
 
+/// The place of a file among those that this thread knows, where another one may lie.
+OpenFiles::OfThread::Entry& OpenFiles::known_to_thread(const Name& name) {
+  thread_local OfThread known;
+  if (known.owner != id_ || known.guard.inherited()) {
+    known.owner = id_;
+    known.guard = ForkGuard();
+    known.entries.clear();
+    known.entries.resize(most_of_thread_);
+  }
+  return known.entries[Hash()(name) % most_of_thread_];
+}
+
+bool OpenFiles::read_checked(const CacheKey& key, std::uint64_t number, std::span<char> into,
+                             std::uint64_t offset) {
+  const Name name(number, key.digest);
+  OfThread::Entry& known = known_to_thread(name);
+  if (known.file != nullptr && known.name == name && known.file->read_checked(into, offset)) return true;
+  known = {name, get(key, number)};
+  if (known.file != nullptr && known.file->read_checked(into, offset)) return true;
+  known.file = nullptr;
+  return false;
+}
+
 void OpenFiles::remove(const CacheKey& key, std::uint64_t number) {
-  std::list<Entry> closed;
-  const std::lock_guard lock(mutex_);
-  const auto found = places_.find({key.digest, number});
-  if (found == places_.end()) return;
-  closed.splice(closed.end(), used_, found->second);
-  places_.erase(found);
+  CacheFilePtr closed;
+  const Name name(number, key.digest);
+  Part& part = part_of(name);
+  const std::lock_guard lock(part.mutex);
+  const auto found = part.entries.find(name);
+  if (found == part.entries.end()) return;
+  closed = std::move(found->second.file);
+  part.entries.erase(found);
 }
 
 }  // namespace torch_distinput

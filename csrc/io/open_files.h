@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "base/fork_guard.h"
 #include "io/cache_file.h"
 
 namespace torch_distinput {
@@ -16,28 +18,52 @@ namespace torch_distinput {
 /// removes them, as they would take room. Safe from any thread.
 class OpenFiles {
  public:
-  /// Keeps at most `most` of them open.
-  explicit OpenFiles(std::size_t most) : most_(most) {}
+  /// Keeps at most `most` of them open, and besides, for each thread that reads, as many as it knows, at most
+  /// `most_of_thread`. REQUIRES: both are at least 1.
+  OpenFiles(std::size_t most, std::size_t most_of_thread);
 
   /// The file, if it is open and was not removed; else null.
   CacheFilePtr get(const CacheKey& key, std::uint64_t number);
   void put(const CacheKey& key, CacheFilePtr file);
   void remove(const CacheKey& key, std::uint64_t number);
+  /// What `CacheFile::read_checked` returns; false where the file is not open.
+  bool read_checked(const CacheKey& key, std::uint64_t number, std::span<char> into, std::uint64_t offset);
 
  private:
-  using Name = std::pair<Sha256, std::uint64_t>;  ///< of the object, and number
-  using Entry = std::pair<Name, CacheFilePtr>;
+  using Name = std::pair<std::uint64_t, Sha256>;  ///< number, and of the object
+  /// The files that a thread has read last, one for each remainder of their hash. They are found without
+  /// writing to memory that other threads read, which takes longer than all the rest.
+  struct OfThread {
+    struct Entry {
+      Name name;
+      CacheFilePtr file;
+    };
+    std::uint64_t owner = 0;
+    ForkGuard guard;
+    std::vector<Entry> entries;
+  };
   struct Hash {
     std::size_t operator()(const Name& name) const noexcept;
   };
+  struct Entry {
+    CacheFilePtr file;
+    std::uint64_t used = 0;  ///< grows with each use of any file of the part
+  };
+  using Entries = std::unordered_map<Name, Entry, Hash>;
+  /// Files that share a lock.
+  struct alignas(64) Part {
+    std::mutex mutex;
+    std::uint64_t uses = 0;
+    Entries entries;
+  };
 
-  using Place = std::list<Entry>::iterator;
-  void take_removed(std::list<Entry>& removed);
+  Part& part_of(const Name& name);
+  OfThread::Entry& known_to_thread(const Name& name);
 
-  const std::size_t most_;
-  std::mutex mutex_;
-  std::list<Entry> used_;  ///< the most recently used one first
-  std::unordered_map<Name, Place, Hash> places_;
+  const std::uint64_t id_;
+  const std::size_t most_of_thread_;
+  std::vector<Part> parts_;  ///< so that threads that read seldom wait for each other
+  const std::size_t most_;   ///< of a part
 };
 
 }  // namespace torch_distinput

@@ -1,13 +1,18 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/cache_file.h"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/slow_reads.h"
 #include "io/cache_files.h"
 #include "support/mutations.h"
 
@@ -130,6 +135,56 @@ TEST_F(CacheFiles, FindWhatHasChangedSinceTheyWereRead) {
     const ByteRange other = block_range(1 - block, object.size());
     EXPECT_EQ(read(*file, other), part_of(object, 1 - block));
     remove_file(*root_, file_path(key, 0));
+  }
+}
+
+TEST_F(CacheFiles, AreReadWithOneCallWhereAllWasReadBefore) {
+  std::mt19937_64 random(6);
+  const std::string object = random_text(kFileRange + 2 * kCacheBlock + 1'000);
+  const CacheKey key = key_of("object", object.size());
+  for (std::uint64_t block = 0; block * kCacheBlock < object.size(); ++block)
+    ASSERT_TRUE(keep(key, object, block));
+  for (const std::uint64_t number : {0, 1}) {
+    CacheFilePtr file;
+    ASSERT_EQ(open(key, number, file), FileState::kThere);
+    const ByteRange all = file_range(number, object.size());
+    std::vector<bool> were_read((all.size + kCachePage - 1) / kCachePage);
+    const auto pages = [&](const ByteRange& range) {
+      const auto place = [&](std::uint64_t at) {
+        return were_read.begin() + static_cast<std::ptrdiff_t>((at - all.offset) / kCachePage);
+      };
+      return std::pair(place(range.offset), place(range.end() - 1) + 1);
+    };
+    for (int tries = 0; tries < 300; ++tries) {
+      const ByteRange part = part_of_range(all, random);
+      const ByteRange range{part.offset, std::min<std::uint64_t>(part.size, 1 + random() % 900'000)};
+      std::string bytes(range.size, '\0');
+      const auto [first, end] = pages(range);
+      ASSERT_EQ(file->read_checked(bytes, range.offset),
+                std::all_of(first, end, [](bool read) { return read; }));
+      if (file->read_checked(bytes, range.offset)) {
+        ASSERT_EQ(bytes, object.substr(range.offset, range.size));
+      }
+      const std::uint64_t block = range.offset / kCacheBlock;
+      const ByteRange whole = block_range(block, object.size());
+      const ByteRange read_now{range.offset, std::min(range.size, whole.end() - range.offset)};
+      ASSERT_TRUE(read(*file, read_now));
+      const auto [first_now, end_now] = pages(read_now);
+      std::fill(first_now, end_now, true);
+    }
+    std::string bytes(all.size, '\0');
+    for (std::uint64_t block = all.offset / kCacheBlock; block * kCacheBlock < all.end(); ++block)
+      ASSERT_TRUE(read(*file, block_range(block, object.size())));
+    for (const bool slow : {false, true}) {
+      std::atomic<bool> is_slow{slow};
+      const SlowReadWatch watch(is_slow);
+      ASSERT_TRUE(file->read_checked(bytes, all.offset));
+      EXPECT_EQ(bytes, object.substr(all.offset, all.size));
+      std::fill(bytes.begin(), bytes.end(), '\0');
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    damage(key, object, all.offset + random() % all.size);
+    EXPECT_FALSE(file->read_checked(bytes, all.offset));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "io/cache_files.h"
+#include "runtime/forked_child.h"
 
 namespace torch_distinput::files_testing {
 namespace {
@@ -32,7 +33,7 @@ class OpenCacheFiles : public InCache {
       ASSERT_TRUE(keep(key_, object_, number * kFileBlocks));
   }
 
-  OpenFiles opened_{4};
+  OpenFiles opened_{4, 2};
   const std::string object_ = random_text(8 * kFileRange);
   const CacheKey key_ = key_of("object", object_.size());
 };
@@ -60,6 +61,38 @@ TEST_F(OpenCacheFiles, AreClosedWhereTheyWereRemoved) {
   put(3);  // others of them, which nobody reads
   EXPECT_EQ(descriptors(), 1);
   EXPECT_NE(opened_.get(key_, 3), nullptr);
+}
+
+TEST_F(OpenCacheFiles, AreReadByThreadsThatKnowThemUntilTheyAreRemoved) {
+  put(0);
+  CacheFilePtr file = opened_.get(key_, 0);
+  std::string bytes(1'000, '\0');
+  const auto reads = [&] { return opened_.read_checked(key_, 0, bytes, 500); };
+  EXPECT_FALSE(reads()) << "nobody has read it before";
+  ASSERT_EQ(file->read(bytes, 500), CacheFile::State::kThere);
+  file.reset();
+  EXPECT_TRUE(reads());
+  EXPECT_EQ(bytes, object_.substr(500, 1'000));
+  EXPECT_FALSE(opened_.read_checked(key_, 1, bytes, kFileRange));
+  EXPECT_FALSE(opened_.read_checked(key_of("other", object_.size()), 0, bytes, 500));
+  std::thread([&] { EXPECT_TRUE(reads()); }).join();
+  EXPECT_TRUE(reads());
+  OpenFiles others(4, 2);
+  EXPECT_FALSE(others.read_checked(key_, 0, bytes, 500)) << "they are open elsewhere";
+  EXPECT_TRUE(reads());
+  remove_version(root_->number(), key_.folder);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(reads());
+  EXPECT_EQ(descriptors(), 0);
+}
+
+TEST_F(OpenCacheFiles, AreKnownToThreadsAnewInForkedChildren) {
+  put(0);
+  std::string bytes(1'000, '\0');
+  ASSERT_EQ(opened_.get(key_, 0)->read(bytes, 500), CacheFile::State::kThere);
+  const auto reads = [&] { return opened_.read_checked(key_, 0, bytes, 500); };
+  EXPECT_TRUE(reads());
+  EXPECT_TRUE(true_in_forked_child([&] { return reads() && bytes == object_.substr(500, 1'000); }));
 }
 
 }  // namespace
