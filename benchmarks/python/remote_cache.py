@@ -27,8 +27,8 @@ from remote import Sample, in_turn, medians, ratio, timed
 import torch_distinput as tdi
 from torch_distinput import _C
 
-ROWS, ROW = 1_280, 100_000
-TOKENS, WINDOW = 1 << 25, 2048
+ROWS, ROW = 5_120, 100_000
+TOKENS, WINDOW = 1 << 27, 2048
 BATCH = 64
 
 
