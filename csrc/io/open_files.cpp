@@ -68,8 +68,7 @@ void OpenFiles::put(const CacheKey& key, CacheFilePtr file) {
   }
 }
 
-/// The place of a file among those that this thread knows, where another one may lie.
-OpenFiles::OfThread::Entry& OpenFiles::known_to_thread(const Name& name) {
+OpenFiles::OfThread& OpenFiles::of_thread() {
   thread_local OfThread known;
   if (known.owner != id_ || known.guard.inherited()) {
     known.owner = id_;
@@ -77,14 +76,22 @@ OpenFiles::OfThread::Entry& OpenFiles::known_to_thread(const Name& name) {
     known.entries.clear();
     known.entries.resize(most_of_thread_);
   }
-  return known.entries[Hash()(name) % most_of_thread_];
+  return known;
+}
+
+/// Closes a file that was removed, if the next one is.
+void OpenFiles::OfThread::drop_if_removed() {
+  CacheFilePtr& file = entries[looked_at++ % entries.size()].file;
+  if (file != nullptr && file->was_removed()) file = nullptr;
 }
 
 bool OpenFiles::read_checked(const CacheKey& key, std::uint64_t number, std::span<char> into,
                              std::uint64_t offset) {
   const Name name(number, key.digest);
-  OfThread::Entry& known = known_to_thread(name);
+  OfThread& thread = of_thread();
+  OfThread::Entry& known = thread.place_of(name);
   if (known.file != nullptr && known.name == name && known.file->read_checked(into, offset)) return true;
+  thread.drop_if_removed();
   known = {name, get(key, number)};
   if (known.file != nullptr && known.file->read_checked(into, offset)) return true;
   known.file = nullptr;

@@ -31,6 +31,9 @@ class OpenFiles {
 
  private:
   using Name = std::pair<std::uint64_t, Sha256>;  ///< number, and of the object
+  struct Hash {
+    std::size_t operator()(const Name& name) const noexcept;
+  };
   /// The files that a thread has read last, one for each remainder of their hash. They are found without
   /// writing to memory that other threads read, which takes longer than all the rest.
   struct OfThread {
@@ -41,9 +44,10 @@ class OpenFiles {
     std::uint64_t owner = 0;
     ForkGuard guard;
     std::vector<Entry> entries;
-  };
-  struct Hash {
-    std::size_t operator()(const Name& name) const noexcept;
+    std::size_t looked_at = 0;
+
+    Entry& place_of(const Name& name) { return entries[Hash()(name) % entries.size()]; }
+    void drop_if_removed();
   };
   struct Entry {
     CacheFilePtr file;
@@ -58,7 +62,7 @@ class OpenFiles {
   };
 
   Part& part_of(const Name& name);
-  OfThread::Entry& known_to_thread(const Name& name);
+  OfThread& of_thread();
 
   const std::uint64_t id_;
   const std::size_t most_of_thread_;

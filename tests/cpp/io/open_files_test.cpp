@@ -86,6 +86,27 @@ TEST_F(OpenCacheFiles, AreReadByThreadsThatKnowThemUntilTheyAreRemoved) {
   EXPECT_EQ(descriptors(), 0);
 }
 
+TEST_F(OpenCacheFiles, AreClosedByThreadsThatReadOthersWhereTheyWereRemoved) {
+  std::string bytes(1'000, '\0');
+  const auto reads = [&](std::uint64_t number) {
+    const std::uint64_t offset = number * kFileRange;
+    EXPECT_EQ(opened_.get(key_, number)->read(bytes, offset), CacheFile::State::kThere);
+    return opened_.read_checked(key_, number, bytes, offset);
+  };
+  for (const std::uint64_t number : {0, 1}) {
+    put(number);
+    EXPECT_TRUE(reads(number));
+  }
+  remove_version(root_->number(), key_.folder);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_TRUE(keep(key_, object_, 3 * kFileBlocks));
+  put(3);
+  EXPECT_EQ(descriptors(), 3) << "this thread knows the others";
+  EXPECT_TRUE(reads(3));
+  EXPECT_FALSE(opened_.read_checked(key_, 5, bytes, 5 * kFileRange));
+  EXPECT_EQ(descriptors(), 1);
+}
+
 TEST_F(OpenCacheFiles, AreKnownToThreadsAnewInForkedChildren) {
   put(0);
   std::string bytes(1'000, '\0');
