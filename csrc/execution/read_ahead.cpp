@@ -153,8 +153,7 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   result.burst = std::clamp<std::int64_t>(burst, 1, std::max<std::int64_t>(1, result.depth / 2));
   if (may_be_known(traits)) narrow(result, execution.executor->concurrency(), asked);
   const bool waits = traits.remote && !may_be_known(traits);
-  if (is_large(sample.bytes) || sample.time > kQuickTime || waits)
-    result.time_to_begin = kTimeToBegin;
+  if (is_large(sample.bytes) || sample.time > kQuickTime || waits) result.time_to_begin = kTimeToBegin;
   return result;
 }
 
