@@ -91,7 +91,7 @@ std::int64_t count_together(const PlanTraits& traits, std::int64_t bytes) {
 /// Begins as for local files, which `threads` read. A depth that was `asked` for stays.
 void narrow(ReadAhead& ahead, int threads, std::int64_t asked) {
   ahead.narrow_tasks = threads;
-  if (asked <= 0) ahead.narrow_depth = 2 * threads * ahead.burst;
+  if (asked <= 0) ahead.narrow_depth = 2 * ahead.burst * threads;
 }
 
 }  // namespace

@@ -7,9 +7,9 @@ namespace torch_distinput {
 
 /// Bytes of objects that this process has asked for. Safe from any thread; a forked child counts on.
 struct ReadCounts {
+  SpreadCounter cached;  ///< that a cache on disk had: nobody was asked for them
   Counter asked;
   Counter unread;          ///< that came and nobody read
-  SpreadCounter cached;    ///< that a cache on disk had: nobody was asked for them
   Counter cached_blocks;   ///< that were written to it
   Counter damaged_blocks;  ///< of it that were damaged
 

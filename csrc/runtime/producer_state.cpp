@@ -54,11 +54,11 @@ ProducerState::ProducerState(IndexRange indices, const ProducerOptions& options,
       time_to_begin_(options.time_to_begin),
       may_block_(options.may_block),
       depth_(narrowed(whole_depth_, options.narrow_depth)),
-      max_tasks_(narrowed(all_tasks_, options.narrow_tasks)),
       next_check_(indices.begin),
       position_(indices.begin),
       awaited_(kNothing),
-      claimed_(indices.begin) {
+      claimed_(indices.begin),
+      max_tasks_(narrowed(all_tasks_, options.narrow_tasks)) {
   check_at_least("begin", indices.begin, 0);
   check_at_least("end", indices.end, indices.begin);
   check_at_least("depth", whole_depth_, 1);

@@ -121,7 +121,6 @@ class ProducerState {
 
   // Changed by the consumer, with mutex_; read by it, and by tasks with mutex_.
   std::int64_t depth_;
-  int max_tasks_;
 
   // Used by the consumer only.
   std::int64_t next_check_;
@@ -145,6 +144,7 @@ class ProducerState {
   std::condition_variable idle_;
   std::atomic<bool> stopped_{false};
   std::int64_t claimed_;
+  int max_tasks_;  // changed by the consumer only, which reads it without the lock
   int tasks_ = 0;
   int unstarted_ = 0;
   int building_ = 0;
