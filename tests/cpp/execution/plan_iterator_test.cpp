@@ -281,9 +281,11 @@ TEST(PlanIterator, ReadsFurtherAheadWhereBytesAreAskedFor) {
   const auto plan = std::make_shared<KnownElements>(true);
   IteratorPtr iterator = make_plan_iterator(plan, execution({.num_threads = 1}));
   ASSERT_EQ(next_values(*iterator), Values{0});
+  // 16 elements from the one that is made on: the first, where this thread has made that one.
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (plan->last() < 16 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
-  EXPECT_EQ(plan->last(), 16);
+  while (plan->last() < 15 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  EXPECT_GE(plan->last(), 15);
+  EXPECT_LE(plan->last(), 16);
 }
 
 /// Closes or moves `iterator` while reads of it hang.
